@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubrank import InvalidInput, RewardEngine
 from rubrank.service.cohorts import SampleAnswer
-from rubrank.service.dialects import NEMO_GYM, REVERIFY_MODE, SampleReader, aggregate_metrics, answer_session
+from rubrank.service.requests import NEMO_GYM, REVERIFY_MODE, SampleReader, aggregate_metrics, answer_session
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from rubrank import Group, InvalidInput, RewardEngine, Rollout
-from rubrank.service.dialects import NEMO_GYM, SampleReader
+from rubrank.service.requests import NEMO_GYM, SampleReader
 from rubrank.training.barrier import SampleReward
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 

@@ -10,9 +10,8 @@ from service.serving import RUBRIC, config_at
 
 from rubrank import Group, RewardEngine, Rollout
 from rubrank.service.config import load_service
-from rubrank.service.metrics import Metrics
-from rubrank.service.schemas import GroupsRequest
-from rubrank.service.service import open_service
+from rubrank.service.requests import GroupsRequest
+from rubrank.service.service import Metrics, open_service
 
 TEXTS = ["One two three.", "One."]
 GROUP = Group(id="g", rollouts=tuple(Rollout(prompt="p", response=text) for text in TEXTS))

@@ -11,7 +11,7 @@ from service.service_calls import nemo_gym, openrlhf, slime
 from service.serving import RUBRIC, serving
 
 from rubrank import Group, InvalidInput, RewardEngine, Rollout, read_records
-from rubrank.service.schemas import SampleKeys
+from rubrank.service.requests import SampleKeys
 
 SAID = [
     "The moon pulls the water. Tides follow it.",
@@ -68,7 +68,7 @@ def test_openrlhf_may_send_several_or_none(served):
 
 def test_what_openrlhf_decodes_is_cut_to_the_response():
     from rubrank.service.config import END_TOKENS
-    from rubrank.service.dialects import split_query
+    from rubrank.service.requests import split_query
 
     assert split_query("p said<|im_end|>\n<|endoftext|>", "p ", END_TOKENS) == ("said", "stop")
     assert split_query("<s>p said", "p ", END_TOKENS) == ("said", None)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rubrank.service.dialects import SLIME, SampleReader
-from rubrank.service.schemas import GroupsRequest, ScoreRequest
+from rubrank.service.requests import SLIME, GroupsRequest, SampleReader, ScoreRequest
 from rubrank.training.rollouts import rollout_of
 
 OPEN, CLOSED = "<|user|>Name a lake.<|assistant|><think>\n", "<|user|>Name a lake.<|assistant|>"
@@ -17,8 +16,8 @@ SAID = ["Hangzhou, and", "Hangzhou.</think>West Lake.", "<think>So.</think>West 
 def sent(prompt: Any, response: Any, thinking: Any, **more: Any) -> tuple[str, str]:
     group = {"prompt": prompt, "responses": [response], **more}
     request = GroupsRequest.model_validate({"groups": [group]})
-    (found,) = request.make_groups(8, lambda step, train: "g", thinking)
-    return found.rollouts[0].thoughts, found.rollouts[0].answer
+    rollout = request.groups[0].make_group("g", "groups.0", 8, thinking).rollouts[0]
+    return rollout.thoughts, rollout.answer
 
 
 @pytest.mark.parametrize("thinking", ["auto", "tags", "prefilled"])

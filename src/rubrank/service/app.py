@@ -44,28 +44,25 @@ from rubrank._plain import check_unique_keys, refuse_constant, validate_model
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.config import ServiceConfig
-from rubrank.service.dialects import (
+from rubrank.service.requests import (
     NEMO_GYM,
     OPENRLHF,
+    REQUEST,
     REVERIFY_MODE,
     SESSION,
     SLIME,
     Dialect,
-    SampleReader,
-    aggregate_metrics,
-    answer_session,
-)
-from rubrank.service.metrics import CONTENT_TYPE
-from rubrank.service.schemas import (
-    REQUEST,
     GroupsRequest,
     RequestRefused,
+    SampleReader,
     ScoreRequest,
+    aggregate_metrics,
+    answer_session,
     make_refusal,
     make_shutdown_error,
     to_json,
 )
-from rubrank.service.service import Service
+from rubrank.service.service import METRICS_CONTENT_TYPE, Service
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
@@ -257,7 +254,7 @@ class Routes:
         if service.local_cohorts is not None:
             current["waiting_samples"] = float(service.local_cohorts.waiting)
             current["open_groups"] = float(service.local_cohorts.unfinished)
-        return Response(service.metrics.render(current), media_type=CONTENT_TYPE)
+        return Response(service.metrics.render(current), media_type=METRICS_CONTENT_TYPE)
 
 
 def _make_constant_handler(data: Any) -> Handler:

@@ -34,7 +34,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
-from rubrank.service.schemas import to_json
+from rubrank.service.requests import to_json
 
 URL_VARIABLE = "RUBRANK_SERVICE"
 """The environment variable with the address of the service."""

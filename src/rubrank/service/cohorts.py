@@ -581,8 +581,12 @@ def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
 
 def digest_policy_output(rollout: Rollout) -> bytes:
     """Return a digest of what the policy wrote: answer, reasoning, tool calls and how it ended."""
-    fields = rollout.model_dump(include=_POLICY_FIELDS)
-    text = json.dumps(fields, sort_keys=True, default=str)
+    return digest_json(rollout.model_dump(include=_POLICY_FIELDS))
+
+
+def digest_json(*parts: Any) -> bytes:
+    """Return a digest of 16 bytes of values as JSON; equal values have equal digests, in every process."""
+    text = json.dumps(parts, sort_keys=True, default=str)
     return blake2b(text.encode("ascii"), digest_size=16).digest()
 
 

@@ -31,7 +31,7 @@ from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.cohorts import Cohorts
 from rubrank.service.config import ServiceConfig
-from rubrank.service.schemas import make_shutdown_error
+from rubrank.service.requests import make_shutdown_error
 from rubrank.service.service import Service, open_service
 from rubrank.service.store import ServiceStore
 

@@ -40,7 +40,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
 from rubrank.service.app import OpenService, Token, make_app, make_error_response
 from rubrank.service.config import ServiceConfig
-from rubrank.service.schemas import make_refusal
+from rubrank.service.requests import make_refusal
 from rubrank.service.service import Service, open_service
 
 _OWNER = "serve"

@@ -3,13 +3,13 @@
 A request with whole groups, `POST /v1/groups`:
 
     GroupsRequest ──► score_groups
-        1. seen before?     a request_id that was answered gets its stored answer; one in work is joined
+        1. seen before?     a request_id that was answered gets its stored answer; if its task runs, that is awaited
         2. admit            429 if too many rollouts are pending
         3. grade and fuse   verifiers and fusion in one thread, judges beside other requests; the engine writes records
         4. store            the state of the rule, and the answer under its request_id
     ◄── bytes of JSON
 
-A single sample, from a trainer that sends them one by one (`dialects.py`):
+A single sample, from a trainer that sends them one by one (a dialect of `requests.py`):
 
     ServiceSample ──► score_sample
         1. admit
@@ -25,9 +25,14 @@ Each request is graded and fused alone, like a step of a trainer.
 The words of this module:
 
     sample     one rollout from a trainer that sends its rollouts one by one; its siblings are the others of its group
-    cohort     a group whose samples are arriving
-    late       of a sample: it came when its cohort did not wait any more. When the others have their answers, the whole
-               group is scored once more, for the late sample alone: it is not recorded, and the rule does not learn
+    cohort     a group of such samples, from the first one that arrives until its answers are too old to be repeated
+    caller     an HTTP request that waits for the answer to a sample. Trainers repeat calls whose connection broke, so a
+               sample can have two callers, or none
+    late       of a sample: it came after its cohort had stopped waiting. Its siblings keep the rewards that they got;
+               the whole group is scored once more to answer the late sample. That time nothing is recorded, and the
+               rule does not learn
+    task       an asyncio task that does the work of a caller, and goes on if the caller disconnects: the judges that it
+               asks are paid for
     pending    of a rollout: admitted, and its work has not ended. `max_waiting` limits their number
 
 The cohorts are in this process, or in an actor if there are several replicas. So their methods are called in one way
@@ -36,12 +41,11 @@ cohorts returns. `Cohorts.call` calls the method here, `RemoteCohorts.call` has 
 
 What a caller sees that tries again, after an error or a broken connection:
 
-    it was answered         the same answer, for `keep` seconds (a request without request_id is scored again)
-    it is in work           the answer of that work, which goes on without its caller: judges are paid for; a sample
-                            that waited for siblings has kept its place
-    its work failed         another attempt; replies of judges come from the cache
-    the disk was full       the answer that was kept in memory, so that no group is recorded twice
-    the process was killed  another attempt; samples that waited for siblings are read from disk
+    its call was answered       the same answer, for `keep` seconds (a request without request_id is scored again)
+    its task is still running   the answer of that task; a sample that waits for siblings has kept its place
+    its task failed             another attempt; replies of judges come from the cache
+    the disk was full           the answer that was kept in memory, so that no group is recorded twice
+    the process was killed      another attempt; samples that waited for siblings are read from disk
 
 `open_service` makes a service, and `Service.close` ends it.
 """
@@ -60,22 +64,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
 from rubrank.errors import RubrankError
+from rubrank.judges.client.usage import Account
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.files import refuse_files
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
-from rubrank.service.metrics import Metrics
-from rubrank.service.schemas import (
-    GroupsRequest,
-    make_refusal,
-    make_shutdown_error,
-    to_json,
-    write_cost,
-    write_scores,
-)
+from rubrank.service.requests import GroupsRequest, make_refusal, make_shutdown_error, to_json
 from rubrank.service.store import ServiceStore
 from rubrank.training.barrier import ArrivingPairs, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unknown
@@ -160,9 +159,9 @@ class Service:
         self._ending_since: float | None = None
         self._has_state = engine.remembers  # needed for every request, and slow to compute
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Work that goes on even if its caller disconnects."""
+        """Those that are not done; see the top of the module."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
-        """Request id → digest of the body, and the work on it."""
+        """Request id → digest of the body, and the task that scores it."""
         self._pending = 0
         """Number of pending rollouts: `_admit` adds them, and whoever called it subtracts them."""
         self._unsaved_requests: dict[tuple[str, bytes], bytes] = {}
@@ -224,9 +223,9 @@ class Service:
                 self.metrics.count("repeated")
                 return stored[_DIGEST_BYTES:]
         if request_id not in self._running:
-            # Checked again, because another call with this id may have started the work during the await.
-            work = self._score_and_store(request, request_id, digest)
-            self._running[request_id] = (digest, self._start(work))
+            # Checked again, because another call with this id may have started a task during the await.
+            task = self._start(self._score_and_store(request, request_id, digest))
+            self._running[request_id] = (digest, task)
         first_digest, task = self._running[request_id]
         _check_same_body(digest, first_digest)
         return await asyncio.shield(task)
@@ -252,32 +251,51 @@ class Service:
 
     async def _score_request(self, request: GroupsRequest) -> bytes:
         """Grade and fuse the groups of a request, and return the answer as JSON."""
-        groups = request.make_groups(self.config.max_group, self.engine.label, self.engine.thinking)
+        run_and_step = ""  # names the groups that have no id
+        if any(body.id is None for body in request.groups):
+            run_and_step = self.engine.label(request.step, train=request.train)
+        groups = []
+        for i, body in enumerate(request.groups):
+            name = f"{run_and_step}/{i}"
+            groups.append(
+                body.make_group(name, f"groups.{i}", self.config.max_group, self.engine.thinking)
+            )
         rollouts = sum(len(group.rollouts) for group in groups)
         self._admit(rollouts)
         try:
             groups = self._parse_rubrics(groups)
             graded = await self._grade(groups)
-            self.engine.check_judgments(graded)
             step = await self._fuse(
                 groups, graded, step=request.step, train=request.train, logged=request.metrics
             )
         finally:
             self._pending -= rollouts
-        self._record_result(step, graded)
         answers = []
         for scores, rewards, stopped_by in zip(
             graded.groups, step.rewards, step.stopped_by, strict=True
         ):
-            answer = write_scores(scores, request.reasons)
+            # Numbers and reasons by criterion, one for each rollout; NaN becomes null.
+            answer: dict[str, Any] = {
+                "id": scores.id,
+                "scores": dict(zip(scores.names, scores.scores.T.tolist(), strict=True)),
+            }
+            if scores.outcomes:
+                answer["outcomes"] = {
+                    name: outcomes.tolist() for name, outcomes in scores.outcomes.items()
+                }
+            if scores.probabilities:
+                answer["probabilities"] = dict(scores.probabilities)
+            if request.reasons:
+                by_criterion = zip(*scores.reasons, strict=True)
+                answer["reasons"] = dict(zip(scores.names, by_criterion, strict=True))
             answer["rewards"] = rewards
             if any(stopped_by):
                 answer["stopped_by"] = [", ".join(gates) for gates in stopped_by]
             answers.append(answer)
-        body: dict[str, Any] = {"groups": answers, "cost": write_cost(graded.judging)}
+        reply: dict[str, Any] = {"groups": answers, "cost": describe_cost(graded)}
         if request.metrics:
-            body["metrics"] = dict(step.metrics)
-        return to_json(body)
+            reply["metrics"] = dict(step.metrics)
+        return to_json(reply)
 
     async def score_rollout(self, group: Group) -> bytes:
         """Return the scores of the one rollout of a group as JSON, for `POST /v1/score`.
@@ -295,7 +313,7 @@ class Service:
         answer = {
             "scores": dict(zip(scores.names, scores.scores[0].tolist(), strict=True)),
             "reasons": dict(zip(scores.names, scores.reasons[0], strict=True)),
-            "cost": write_cost(graded.judging),
+            "cost": describe_cost(graded),
         }
         return to_json(answer)
 
@@ -411,11 +429,9 @@ class Service:
             all_parts = [part for part in parts if part is not None]
             places = tuple(range(len(parts)))
             graded = await merge_rollouts(self.engine, group, all_parts, pairs, places)
-        self.engine.check_judgments(graded)
         step = await self._fuse(
             [group], graded, step=work.step, train=work.train, write=not work.late, logged=False
         )
-        self._record_result(step, graded)
         return make_answers(work, step, graded)
 
     def _refuse_if_starved(self, work: GroupWork) -> None:
@@ -468,8 +484,8 @@ class Service:
                     rubric = to_rubric(group.rubric, where)
                     self.engine.check_rubric(rubric, where)
                 self._rubrics[digest] = rubric
+                _drop_oldest(self._rubrics, _MOST_RUBRICS)
             parsed.append(group.model_copy(update={"rubric": self._rubrics[digest]}))
-        _drop_oldest(self._rubrics, _MOST_RUBRICS)
         return parsed
 
     async def _run_in_thread(self, groups: Sequence[Group], work: Callable[[], T]) -> T:
@@ -490,7 +506,12 @@ class Service:
         return replace(graded, seconds=time.perf_counter() - started_at)
 
     async def _fuse(self, groups: Sequence[Group], graded: Graded, **options: Any) -> StepRewards:
-        """Return the rewards of graded groups. options: step, train, write and logged of `RewardEngine.fuse`."""
+        """Return the rewards of graded groups; count them, and store what the rule has learnt.
+
+        options: step, train, write and logged of `RewardEngine.fuse`. Raises JudgingFailed if judges gave too few
+        answers.
+        """
+        self.engine.check_judgments(graded)
 
         def fuse() -> StepRewards:
             try:
@@ -502,9 +523,23 @@ class Service:
                     self.engine.recording.reset()
                 raise
 
-        return await self._run_in_thread(groups, fuse)
+        step = await self._run_in_thread(groups, fuse)
+        rewards = step.flat()
+        self.metrics.count("groups", len(step.rewards))
+        self.metrics.count("rewards", len(rewards))
+        self.metrics.count("unknown", sum(map(math.isnan, rewards)))
+        self._count_judge_calls(graded)
+        if self._has_state:
+            self._store.save_engine_state(self.engine.state_dict())
+        return step
 
-    # -------------------------------------------------------------------------------- limits, tasks and results
+    def _count_judge_calls(self, graded: Graded) -> None:
+        if graded.judging is not None:
+            cost = describe_cost(graded)
+            for name in ("calls", "hits", "cost", "missing"):
+                self.metrics.count(f"judge_{name}", cost[name])
+
+    # ------------------------------------------------------------------------------------------ limits and tasks
 
     def _admit(self, rollouts: int) -> None:
         """Count the rollouts of a request as pending, until the caller subtracts them from `_pending`.
@@ -529,7 +564,7 @@ class Service:
         self._pending += rollouts
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task that goes on even if its caller disconnects: its judges are paid for."""
+        """Start a task, which goes on if its caller disconnects."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end_task)
@@ -539,23 +574,6 @@ class Service:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
-
-    def _record_result(self, step: StepRewards, graded: Graded) -> None:
-        """Count a result, and store the state of the engine after it."""
-        rewards = step.flat()
-        self.metrics.count("groups", len(step.rewards))
-        self.metrics.count("rewards", len(rewards))
-        self.metrics.count("unknown", sum(map(math.isnan, rewards)))
-        self._count_judge_calls(graded)
-        if self._has_state:
-            self._store.save_engine_state(self.engine.state_dict())
-
-    def _count_judge_calls(self, graded: Graded) -> None:
-        if graded.judging is None:
-            return
-        cost = write_cost(graded.judging)
-        for name in ("calls", "hits", "cost", "missing"):
-            self.metrics.count(f"judge_{name}", cost[name])
 
     # -------------------------------------------------------------------------------------------------- shutdown
 
@@ -600,7 +618,7 @@ def make_answers(work: GroupWork, step: StepRewards, graded: Graded) -> list[Sam
     (group,) = graded.groups
     usable = fill_unknown(rewards)
     size = len(rewards)
-    cost = write_cost(graded.judging)["cost"] / size
+    cost = describe_cost(graded)["cost"] / size
     answers = []
     for i in range(size):
         answer = SampleAnswer(
@@ -617,6 +635,21 @@ def make_answers(work: GroupWork, step: StepRewards, graded: Graded) -> list[Sam
         )
         answers.append(answer)
     return answers
+
+
+def describe_cost(graded: Graded) -> dict[str, Any]:
+    """Return what the judges were asked and what it cost, for the answer to a request; zeros without judges."""
+    judging = graded.judging
+    account = Account() if judging is None else judging.account
+    return {
+        "calls": account.calls,
+        "hits": account.hits,
+        "cost": account.cost,
+        "input_tokens": account.input_tokens,
+        "output_tokens": account.output_tokens,
+        "asked": 0 if judging is None else judging.asked,
+        "missing": 0 if judging is None else judging.lost,
+    }
 
 
 def _check_same_body(digest: bytes, first_digest: bytes) -> None:
@@ -638,3 +671,85 @@ def _drop_oldest(items: dict[Any, Any], most: int) -> None:
     """Delete the oldest items until at most this many are left."""
     while len(items) > most:
         del items[next(iter(items))]
+
+
+# -------------------------------------------------------------------------------------------------------------- metrics
+
+# Upper bounds of the histogram, in seconds: from a repeated request to a group with slow judges.
+# fmt: off
+_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+# fmt: on
+_COUNTERS = {
+    "groups": "Groups that were fused.",
+    "rewards": "Rewards that were computed.",
+    "unknown": "Rewards of rollouts without any score.",
+    "repeated": "Repeated calls, answered from the store or attached to their waiting sample.",
+    "late": "Samples that arrived after their group was scored.",
+    "complete": "Groups of single samples that were complete.",
+    "short": "Groups of single samples that were scored incomplete.",
+    "starved": "Groups that were refused because most groups lately were incomplete.",
+    "turned_away": "Requests that were refused because too many rollouts were pending.",
+    "judge_calls": "Calls of judges that went to a server.",
+    "judge_hits": "Calls of judges that were answered from the cache.",
+    "judge_cost": "Cost of the calls of judges, in the currency of the endpoints' prices.",
+    "judge_missing": "Answers that judges failed to give.",
+    "rollouts": "Rollouts that verifiers graded.",
+}
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counters and times of one service, for Prometheus; a process may have several services.
+
+    metrics.count("groups", 3)
+    metrics.observe_request("/v1/groups", 200, 0.012)
+    metrics.render({"waiting_rollouts": 12})                     the text that GET /metrics returns:
+
+        rubrank_groups_total 3.0
+        rubrank_requests_total{path="/v1/groups",status="200"} 1.0
+        rubrank_request_seconds_bucket{path="/v1/groups",le="0.025"} 1.0
+        rubrank_waiting_rollouts 12.0
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(f"rubrank_{name}", text, registry=self._registry)
+            for name, text in _COUNTERS.items()
+        }
+        self._gauges: dict[str, Gauge] = {}
+        self._requests = Counter(
+            "rubrank_requests",
+            "Requests by path and status.",
+            ["path", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "rubrank_request_seconds",
+            "Seconds until a request was answered.",
+            ["path"],
+            buckets=_SECONDS_BUCKETS,
+            registry=self._registry,
+        )
+
+    def count(self, name: str, number: float = 1) -> None:
+        """Add to a counter. name: a key of `_COUNTERS`, such as "groups"."""
+        self._counters[name].inc(number)
+
+    def observe_request(self, path: str, status: int, seconds: float) -> None:
+        """Count a request that was answered, and its time."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def render(self, current: Mapping[str, float]) -> bytes:
+        """Return all metrics as text.
+
+        current: the current values of gauges, which go up and down. A gauge is created when it first has a value.
+        """
+        for name, value in current.items():
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(
+                    f"rubrank_{name}", name.replace("_", " "), registry=self._registry
+                )
+            self._gauges[name].set(value)
+        return generate_latest(self._registry)

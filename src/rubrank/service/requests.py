@@ -1,4 +1,13 @@
-"""The request formats of trainers that send single samples.
+"""The bodies of requests, read into groups and samples, and the answers and errors that go back.
+
+    POST /v1/groups
+      {"groups": [{"id": "12/0", "prompt": "Name a lake.", "responses": ["West Lake.", "No."]}], "step": 12}
+      {"groups": [{"id": "12/0", "rewards": [1.0, 0.0], "scores": {"Facts": [1.0, 0.0]}, "reasons": {…}}], "cost": {…}}
+
+A prompt is a text or messages; a response is a text, messages, or an object with the fields of a rollout. A missing
+score is `null`, and so is the reward of a rollout without any score. Numbers are written with all their digits.
+
+Trainers that send single samples have their own formats. Each is a dialect:
 
     OPENRLHF     POST /openrlhf         {"query": […], "prompts": […], "labels": […]}
     SLIME        POST /slime, /miles    {"prompt": …, "response": …, "label": …}
@@ -18,21 +27,35 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from math import fsum, isnan
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+)
+from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as fast_json
 
 from rubrank._choices import Thinking
-from rubrank._plain import validate_model
+from rubrank._plain import plain, validate_model
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import parse_json_cell
-from rubrank.service.cohorts import SampleAnswer, ServiceSample
-from rubrank.service.schemas import REQUEST, SampleKeys, check_object
+from rubrank.rollouts.messages import are_messages, parse_json_cell
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
+from rubrank.service.cohorts import SampleAnswer, ServiceSample, digest_json
 from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 from rubrank.training.queries import Completion, make_query
+from rubrank.training.rollouts import find_prompt_opening_tag, rollout_of
 
+REQUEST = "request"
+"""What errors about a request begin with."""
+_LARGEST = 2**63 - 1  # the largest integer that files and arrays can hold
 _OPENRLHF = "OpenRLHF"
 _SLIME = "slime"
 _MOST_BEFORE_PROMPT = 64  # characters of a query before its prompt: a token that begins a text
@@ -43,6 +66,208 @@ SESSION = "resources_session_id"
 """The key under which NeMo Gym sends the id of a session."""
 REVERIFY_MODE = "unsupported"
 """What NeMo Gym is told about scoring a sample again, which is not possible without its group."""
+
+WholeNumber = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
+
+
+# ------------------------------------------------------------------------------------------------------ errors and JSON
+
+
+class RequestRefused(Exception):  # noqa: N818
+    """Raised to answer a request with an error."""
+
+    def __init__(self, status: int, error: InvalidInput) -> None:
+        super().__init__(status, error)
+        self.status = status
+        self.error = error
+
+
+def make_refusal(
+    status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = REQUEST
+) -> RequestRefused:
+    """Return the error to raise for a request, with the parts that all errors of rubrank have."""
+    return RequestRefused(
+        status, InvalidInput(where, what, allowed=allowed, got=got, remedy=remedy)
+    )
+
+
+def make_shutdown_error() -> RequestRefused:
+    """Return the error for callers while the service is shutting down."""
+    return make_refusal(
+        503,
+        "service",
+        allowed="running",
+        got="shutting down",
+        remedy="Try again: what was paid for is kept.",
+        where="service",
+    )
+
+
+def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
+    """Return the data if it is an object. Raises InvalidInput if it is not."""
+    if not isinstance(data, Mapping):
+        raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__)
+    return data
+
+
+def to_json(data: Any) -> bytes:
+    """Return the data as bytes of JSON; NaN is null."""
+    try:
+        return fast_json(data, inf_nan_mode="null")
+    except PydanticSerializationError:
+        # Pydantic refuses lone surrogates and unknown types: the first are escaped here, the others written as text.
+        return json.dumps(plain(data), default=str).encode("ascii")
+
+
+# --------------------------------------------------------------------------------------------------------- whole groups
+
+
+def _check_prompt(prompt: Any) -> Any:
+    if not isinstance(prompt, str) and not are_messages(prompt):
+        raise ValueError("a text or messages")
+    return prompt
+
+
+class _QueryBody(BaseModel):
+    """The keys that a group and a single rollout have in common."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: Annotated[Any, AfterValidator(_check_prompt)]
+    id: StrictStr | None = None
+    rubric: Any = None
+    metadata: dict[str, Any] | None = None
+    tools: Any = None
+
+
+class GroupBody(_QueryBody):
+    """One group of a request."""
+
+    responses: list[Any] = Field(min_length=1)
+    finish_reasons: list[StrictStr | None] | None = None
+    """One for each response."""
+
+    def make_group(self, name: str, where: str, most: int, thinking: Thinking) -> Group:
+        """Return the group of this body. Raises InvalidInput if it does not fit.
+
+        name: its id, if the body has none. where: its place in the request, for errors. most: the largest number of
+        rollouts. thinking: the setting of the engine.
+        """
+        number = len(self.responses)
+        if number > most:
+            raise InvalidInput(
+                REQUEST,
+                f"{where}.responses",
+                allowed=f"at most {most:,}",
+                got=f"{number:,}",
+                remedy="See max_group.",
+            )
+        finish_reasons = self.finish_reasons or [None] * number
+        if len(finish_reasons) != number:
+            raise InvalidInput(
+                REQUEST,
+                f"{where}.finish_reasons",
+                allowed="one for each response",
+                got=f"{len(finish_reasons)} for {number} responses",
+            )
+        rollouts = []
+        for i, response in enumerate(self.responses):
+            what = f"{where}.responses.{i}"
+            rollouts.append(self._make_rollout(response, finish_reasons[i], what, thinking))
+        id = name if self.id is None else self.id
+        return Group.model_construct(id=id, rollouts=tuple(rollouts), rubric=self.rubric)
+
+    def _make_rollout(
+        self, response: Any, finish_reason: str | None, what: str, thinking: Thinking
+    ) -> Rollout:
+        """Return one rollout. what: its place in the request, for errors."""
+        metadata = self.metadata or {}
+        if not isinstance(response, Mapping) or "response" not in response:
+            return rollout_of(
+                self.prompt,
+                response,
+                tools=self.tools,
+                metadata=metadata,
+                finish_reason=finish_reason,
+                thinking=thinking,
+                where=f"{REQUEST}: {what}",
+            )
+        # The response is an object with the fields of a rollout. Add those of the group that it does not have.
+        common = rollout_of(self.prompt, "", tools=self.tools, where=f"{REQUEST}: {what}")
+        own_metadata = check_object(response.get("metadata") or {}, f"{what}.metadata")
+        fields = {
+            "prompt": common.prompt,
+            "tools": common.tools,
+            "finish_reason": finish_reason,
+            **response,
+            "metadata": {**metadata, **own_metadata},
+        }
+        present = {name: value for name, value in fields.items() if value is not None}
+        rollout = make_rollout(present, f"{REQUEST}: {what}")
+        opening_tag = find_prompt_opening_tag(self.prompt)
+        if thinking == "prefilled" or (thinking == "auto" and opening_tag):
+            return rollout.reopen_thoughts(opening_tag)
+        return rollout
+
+
+class GroupsRequest(BaseModel):
+    """The body of `POST /v1/groups`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    groups: list[GroupBody] = Field(min_length=1)
+    step: WholeNumber = 0
+    train: StrictBool = True
+    request_id: StrictStr | None = None
+    """Chosen by the caller. A second request with the same id gets the same answer, without doing the work again."""
+    reasons: StrictBool = True
+    metrics: StrictBool = False
+    """Add the metrics that trainers log about a step."""
+
+
+class ScoreRequest(_QueryBody):
+    """The body of `POST /v1/score`: the keys of a group, with one `response` instead of `responses`."""
+
+    response: Any
+    finish_reason: StrictStr | None = None
+
+    def as_group(self) -> GroupBody:
+        """Return the body of a group of one."""
+        return GroupBody.model_construct(
+            prompt=self.prompt,
+            responses=[self.response],
+            id=self.id or "score",
+            rubric=self.rubric,
+            metadata=self.metadata,
+            tools=self.tools,
+            finish_reasons=[self.finish_reason],
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- single samples
+
+
+class SampleKeys(BaseModel):
+    """Keys that a trainer may send with a sample, in the body or in its label."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    group_id: Any = None
+    uid: Any = None
+    sample_id: Any = None
+    group_size: Annotated[StrictInt, Field(ge=1, le=_LARGEST)] | None = None
+    step: WholeNumber | None = None
+    train: StrictBool = True
+
+    @classmethod
+    def read(cls, *sources: Mapping[str, Any]) -> Self:
+        """Read the keys from several objects; later ones take precedence."""
+        keys: dict[str, Any] = {}
+        for source in sources:
+            keys |= {
+                name: source[name] for name in cls.model_fields if source.get(name) is not None
+            }
+        return validate_model(cls, keys, REQUEST, "service")
 
 
 @dataclass(frozen=True)
@@ -120,12 +345,6 @@ class SampleReader:
             step=step,
             train=keys.train,
         )
-
-
-def digest_json(*parts: Any) -> bytes:
-    """Return a digest of 16 bytes of values as JSON; equal values have equal digests, in every process."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return blake2b(text.encode("ascii"), digest_size=16).digest()
 
 
 @dataclass(frozen=True)
