@@ -17,7 +17,7 @@ from rubrank.fusion import rules
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Reweighting, Rule, Stateful
-from rubrank.fusion.rules import ALIASES, find_rule, rule_class, rule_names
+from rubrank.fusion.rules import ALIASES, find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -44,7 +44,7 @@ def test_a_rule_keeps_the_contract(name):
 @folded("name", rules.RULES)
 def test_a_rule_says_what_it_does(name):
     """An instance worked by hand, the grade, and what becomes of missing scores: in the class or in its module."""
-    docs = (inspect.getdoc(rule_class(name)), inspect.getmodule(rule_class(name)).__doc__)
+    docs = (inspect.getdoc(type(find_rule(name))), inspect.getmodule(type(find_rule(name))).__doc__)
     doc = next((doc for doc in docs if "grade " in doc or "Ours." in doc), "")
     assert re.search(r"\n\n    \S", doc), "opens with an instance, and has a grade"
     assert "issing" in doc
@@ -55,7 +55,7 @@ def test_the_table_of_the_docs_has_it(name):
     table = DOCUMENT.read_text(encoding="utf-8").partition("## All rules")[2]
     row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` |"))
     shared = {"sa-mrpo": {"eps", "floor", "batch_norm", "conditions"}}  # "GDPO's"
-    constants = {f.name for f in fields(rule_class(name)) if f.init} - shared.get(name, set())
+    constants = {f.name for f in fields(type(find_rule(name))) if f.init} - shared.get(name, set())
     assert {constant for constant in constants if f"`{constant}`" not in row} == set()
 
 

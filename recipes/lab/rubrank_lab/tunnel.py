@@ -25,8 +25,8 @@ import polars as pl
 
 from rubrank import UnknownName
 from rubrank.fusion.control.adjustment import attenuate
-from rubrank.fusion.options import find_ordinal, find_weighing, make_rule, with_options
-from rubrank.fusion.rule import Rule, Stateful, apply_rule
+from rubrank.fusion.options import has_memory, make_rule, with_options
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import rule_names
 from rubrank.options import RewardOptions
 from rubrank.scores.batch import ScoreBatch
@@ -319,18 +319,12 @@ def respond(world: World, policy: Policy, prompts: Mapping[str, np.ndarray]) -> 
     return Responses(normal, (prompts["uniform"] < rates).astype(float)), rates
 
 
-def _has_memory(rule: Rule) -> bool:
-    """Does the rule, or a rule inside it, learn from step to step?"""
-    parts = (find_weighing(rule), find_ordinal(rule))
-    return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
-
-
 def train(world: World, make: Callable[[], Rule], draws: Sequence[np.random.Generator]) -> Policy:
     """Train one policy per generator with its own rule, or with a common one if the rule keeps no state."""
     policy = start_policy(world, len(draws))
     criteria = list_criteria(world)
     first = make()
-    rules = [make() for _ in draws] if _has_memory(first) else [first]
+    rules = [make() for _ in draws] if has_memory(first) else [first]
     for step in range(STEPS):
         drawn = [draw_prompts(world, generator, PROMPTS) for generator in draws]
         prompts = {name: np.stack([draw[name] for draw in drawn]) for name in drawn[0]}

@@ -28,7 +28,7 @@ from rubrank._plugins import Imported
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.models.model import find_model_home
-from rubrank.fusion.options import find_ordinal, find_weighing, is_local, with_options
+from rubrank.fusion.options import find_parts, has_memory, is_local, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule, apply_rule
@@ -61,9 +61,7 @@ class _Job:
 
 def check_can_split(rule: Rule, has_batches: bool) -> None:
     """Refuse a rule that must see more groups at once than one task gets."""
-    parts = (find_weighing(rule), find_ordinal(rule))
-    has_memory = any(bool(getattr(part, "remembers", hasattr(part, "state"))) for part in parts)
-    if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
+    if has_memory(rule) or not (has_batches or is_local(rule) or is_pooled(rule)):
         allowed = "one that learns nothing from other groups but the influence of attributes"
         got_rule = f"{rule.name!r} with these options"
         raise InvalidInput(
@@ -74,7 +72,7 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
 
 def is_pooled(rule: Rule) -> bool:
     """Does the rule use nothing of other groups but the influence of attributes, estimated over the batch?"""
-    part = find_ordinal(rule)
+    part = find_parts(rule).controlling
     if (
         not isinstance(part, RLVR2)
         or part.pool != "batch"
@@ -87,7 +85,7 @@ def is_pooled(rule: Rule) -> bool:
 
 def modules_of(rule: Rule) -> Imported:
     """The modules that register the rule's model in another process; raises if the model exists only in this one."""
-    part = find_ordinal(rule)
+    part = find_parts(rule).controlling
     module = find_model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
         allowed = "in a module that other processes can import"
@@ -133,7 +131,7 @@ def set_estimate(rule: Rule, batch: ScoreBatch) -> Rule:
     """The rule with the influence of attributes, estimated over a batch, so that parts of the batch can be fused."""
     if isinstance(rule, Gated):
         batch = batch.drop_penalties()  # as the gate does: they are not ranked
-    return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
+    return with_options(rule, _OWNER, batch_estimate=find_parts(rule).controlling.estimate(batch))
 
 
 def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, ScoreBatch]]:

@@ -35,12 +35,11 @@ from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.group import FusedGroup, find_informative
 from rubrank.fusion.options import (
     check_changes,
-    check_criterion_names,
+    check_options_of_table,
     collect_criterion_changes,
     has_rlvr2,
     is_local,
     make_fuse_rule,
-    refuse_gate_options,
 )
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
@@ -347,9 +346,7 @@ def read_file_scores(
     )
     for name, margin in options.margin.items():
         _check_margin(layout, name, margin, options.domain.get(name))
-    check_criterion_names(options, scores.criteria)
-    if not scores.gates:
-        refuse_gate_options(options)
+    check_options_of_table(options, scores.criteria, has_gates=bool(scores.gates))
     return scores
 
 

@@ -34,8 +34,15 @@ from rubrank._choices import GateMissing, GateShape
 from rubrank._plugins import is_from_library
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule, Stateful, apply_rule
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import (
+    CheckedRule,
+    Rule,
+    Stateful,
+    apply_rule,
+    check_state,
+    choice_field,
+    number_field,
+)
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretch_groups
@@ -81,7 +88,7 @@ def _check_lift(gate: Any, value: Any) -> str | None:
 
 @refuses_wrong_kinds
 @dataclass(frozen=True)
-class Gate(checks.CheckedRule):
+class Gate(CheckedRule):
     """A hard gate on global quality and a soft one on low quality.
 
     global_quality, low_quality: names of criteria, or column numbers. Low-quality scores lie in [0, 1], 1 = clean.
@@ -99,10 +106,10 @@ class Gate(checks.CheckedRule):
 
     global_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
     low_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
-    threshold: float = checks.number(1.0, high=1.0, above=True)
-    floor: float = checks.number(0.5, high=1.0)
-    shape: GateShape = checks.choice("linear", GateShape)
-    missing: GateMissing = checks.choice("pass", GateMissing)
+    threshold: float = number_field(1.0, high=1.0, above=True)
+    floor: float = number_field(0.5, high=1.0)
+    shape: GateShape = choice_field("linear", GateShape)
+    missing: GateMissing = choice_field("pass", GateMissing)
     maximum: float | Mapping[str | int, float] = 1.0
     lift: float | None = field(default=None, metadata={"check": _check_lift})
 
@@ -323,7 +330,7 @@ class Gated:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        inner = checks.check_state(self, 1, state)["gated"]
+        inner = check_state(self, 1, state)["gated"]
         if isinstance(self.rule, Stateful):
             self.rule.restore(inner)
 

@@ -6,7 +6,7 @@
 
 Most constants belong to RLVR², which may stand alone, behind a gate (`rlvr2+`) or within a composition
 (`rlvr2*focal+`). `with_options` finds it there and changes it; other rules have no such part and refuse the option.
-Every rule takes the options of attribute control: those without RLVR² get a stage before them (`Controlled`).
+Every rule takes the options of attribute control: one without RLVR² gets a stage before it (`Controlled`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
@@ -48,10 +48,10 @@ PAPER = {"span": "model", "wins": "ordinal", "pool": "group"}
 def make_rule(
     options: RewardOptions, expression: str | None = None, *, owner: str = "options"
 ) -> Rule:
-    """The rule with the options that were set.
+    """Return the rule with the options that were set.
 
-    expression: one of several rules that are compared, used instead of `options.rule`. Options that such a rule does
-    not have are ignored; for `options.rule` itself they are an error.
+    expression: used instead of `options.rule`, for each of several rules that are compared. Options that this rule does
+    not have are then ignored; for `options.rule` itself they are an error.
     """
     is_compared = expression is not None
     written: Any = expression if is_compared else options.rule
@@ -92,8 +92,8 @@ def make_rule(
 
 
 def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
-    """RLVR² with the paper's settings; raises if the rule or the options say something else."""
-    part = find_ordinal(rule)
+    """Return RLVR² with the paper's settings; raises InvalidInput if the rule or the options say something else."""
+    part = find_parts(rule).controlling
     current = {name: getattr(part, name) for name in PAPER}
     conflicts: dict[str, Any] = {}
     for name, value in PAPER.items():
@@ -119,7 +119,7 @@ def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
 
 
 def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
-    """The rule for a table of scores, which also adjusts for the table's attributes."""
+    """Return the rule for a table of scores; it also controls the table's attributes."""
     rule = make_rule(options, expression)
     if not options.attributes:
         if "adjust" in options.model_fields_set:
@@ -138,7 +138,7 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
 
 
 def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adjustment:
-    """What is done about the influence of one attribute."""
+    """Return how much of an attribute's influence is taken out."""
     share = options.adjustment_of(attribute)
     return "remove" if share is None else attenuate(*share)
 
@@ -146,18 +146,17 @@ def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adju
 # ----------------------------------------------------------------------------------------------------- tables of scores
 
 
-def check_criterion_names(options: RewardOptions, criteria: Collection[str]) -> None:
-    """Raise if `adjust_criteria` or `retest` names an unknown criterion."""
+def check_options_of_table(
+    options: RewardOptions, criteria: Collection[str], has_gates: bool
+) -> None:
+    """Raise if the options name a criterion that the table does not have, or set a gate that it does not have."""
     adjusted = () if options.adjust_criteria == "all" else options.adjust_criteria or ()
     for option, names in (("retest", options.retest), ("adjust_criteria", adjusted)):
         for name in names:
             if name not in criteria:
                 raise UnknownName.of("options", option, name, criteria)
-
-
-def refuse_gate_options(options: RewardOptions) -> None:
-    """Raise if constants of a gate are set although the scores have no gate."""
-    if isinstance(options.gate, GateOptions) and options.gate.model_fields_set:
+    sets_gate = isinstance(options.gate, GateOptions) and options.gate.model_fields_set
+    if sets_gate and not has_gates:
         field = f"gate.{sorted(options.gate.model_fields_set)[0]}"
         allowed = "given with a gate: `global_quality` or `low_quality`"
         raise InvalidInput(
@@ -166,7 +165,7 @@ def refuse_gate_options(options: RewardOptions) -> None:
 
 
 def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
-    """Criterion name → the fields of its `CriterionData` that the options change."""
+    """Return criterion → the fields of its `CriterionData` that the options change."""
     changes: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, weight in options.weight.items():
         changes[name]["weight"] = weight
@@ -186,7 +185,7 @@ def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]
 def check_changes(
     owner: str, changes: Mapping[str, Mapping[str, Any]], names: Collection[str]
 ) -> None:
-    """Raise, with the option that changes it, for a criterion that the table does not have."""
+    """Raise UnknownName for a criterion that the table does not have; the error names the option that changes it."""
     for name, change in changes.items():
         if name not in names:
             first = next(iter(change))
@@ -197,39 +196,54 @@ def check_changes(
 # -------------------------------------------------------------------------------------------------- the parts of a rule
 
 
+class RuleParts(NamedTuple):
+    """The two parts of a rule that have a say over other groups: a rule without such parts is both of them.
+
+    rule                     weighing       controlling
+    "rlvr2*focal+"           Focal          RLVR2
+    "gdpo+", controlled      GDPO           Controlled
+    "gdpo+"                  GDPO           GDPO
+    """
+
+    weighing: Any
+    """The rule that sets the weights, or that adds up the scores."""
+    controlling: Any
+    """The part that takes out the influence of attributes."""
+
+
+def find_parts(rule: Rule) -> RuleParts:
+    """Return the parts of a rule, without its gate."""
+    if isinstance(rule, Gated):
+        rule = rule.rule
+    if isinstance(rule, Composed):
+        return RuleParts(rule.weighing, rule.ordinal)
+    if isinstance(rule, Controlled):
+        return RuleParts(rule.rule, rule)
+    return RuleParts(rule, rule)
+
+
 def is_local(rule: Rule) -> bool:
     """Do the rewards of a group depend on that group alone? A rule that does not say so gets whole batches."""
-    return all(
-        bool(getattr(part, "local", False)) for part in (find_weighing(rule), find_ordinal(rule))
-    )
+    return all(getattr(part, "local", False) for part in find_parts(rule))
+
+
+def has_memory(rule: Rule) -> bool:
+    """Does the rule, or a part of it, learn from batch to batch?"""
+    return any(getattr(part, "remembers", hasattr(part, "state")) for part in find_parts(rule))
 
 
 def is_controllable(rule: Rule) -> bool:
     """Can the influence of attributes be taken out? Not of a rule that compares scores with thresholds."""
-    return bool(getattr(find_weighing(rule), "controllable", True))
+    return bool(getattr(find_parts(rule).weighing, "controllable", True))
 
 
 def has_rlvr2(rule: Rule) -> bool:
     """Is it RLVR², alone, gated or composed?"""
-    return isinstance(find_ordinal(rule), RLVR2)
-
-
-def find_ordinal(rule: Rule) -> Any:
-    """The part that controls attributes: RLVR² in "rlvr2*focal+", the stage before another rule, or that rule alone."""
-    while isinstance(rule, Gated | Composed):
-        rule = rule.rule if isinstance(rule, Gated) else rule.ordinal
-    return rule
-
-
-def find_weighing(rule: Rule) -> Any:
-    """The rule that sets the weights: Focal in "rlvr2*focal+"; another rule without its gate and its stage."""
-    while isinstance(rule, Gated | Composed | Controlled):
-        rule = rule.weighing if isinstance(rule, Composed) else rule.rule
-    return rule
+    return isinstance(find_parts(rule).controlling, RLVR2)
 
 
 def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
-    """The rule with other options of its RLVR² part, or of the stage before it.
+    """Return the rule with other options of its RLVR² part, or of the stage before it.
 
     A rule that learns continues from what it has learnt.
     """

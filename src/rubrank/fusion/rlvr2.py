@@ -20,7 +20,7 @@
 
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
 
-The steps of `RLVR2.fuse`:
+The steps of a call:
 
     1  utilities u of every criterion in every group, from the order of the scores      models/shapes.py
     2  the influence of attributes is taken out of the utilities                        models/attribute_fit.py
@@ -72,8 +72,15 @@ from rubrank.fusion.control.linear import check_pool, control_linearly, estimate
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
-from rubrank.fusion.rule import Rescoring, Reweighting, Stateful
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import (
+    CheckedRule,
+    Rescoring,
+    Reweighting,
+    Stateful,
+    check_state,
+    choice_field,
+    number_field,
+)
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import make_safe_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
@@ -86,21 +93,9 @@ MOST_ROLLOUTS = 4096
 _LEAST_WEIGHT_SHARE = 1e-9
 
 
-def _check_seed(rule: Any, value: Any) -> str | None:
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return None if is_whole else "a whole number"
-
-
-def _check_retest(rule: Any, value: Any) -> str | None:
-    is_right = isinstance(value, Mapping) and all(
-        0.0 <= spread < np.inf for spread in value.values()
-    )
-    return None if is_right else "finite numbers ≥ 0 by criterion"
-
-
 @refuses_wrong_kinds
 @dataclass(frozen=True)
-class RLVR2(checks.CheckedRule):
+class RLVR2(CheckedRule):
     """Ordinal fusion with its options.
 
     adjust: how much of the attributes' influence is taken out: "remove" or `attenuate(lam)`, one for all attributes or
@@ -128,21 +123,19 @@ class RLVR2(checks.CheckedRule):
     name: ClassVar[str] = "rlvr2"
 
     adjust: Adjustment | Sequence[Adjustment] | None = None
-    pool: Pool = checks.choice("batch", Pool)
+    pool: Pool = choice_field("batch", Pool)
     adjust_criteria: Sequence[str | int] | Literal["all"] | None = None
-    prior: float = checks.number(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
-    attribute_prior: float = checks.number(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
-    span: Span = checks.choice("model", Span)
+    prior: float = number_field(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
+    attribute_prior: float = number_field(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
+    span: Span = choice_field("model", Span)
     model: str | UtilityModel = "bradley-terry"
-    seed: int = field(default=0, metadata={"check": _check_seed})
-    scale: Scale = checks.choice("ranking", Scale)
-    wins: Wins = checks.choice("ordinal", Wins)
-    tau: float = checks.number(0.5, high=1.0, above=True)
-    width: Width = checks.choice("domain", Width)
-    outcomes: Outcomes = checks.choice("hard", Outcomes)
-    retest: Mapping[str, float] = field(
-        default_factory=dict, hash=False, metadata={"check": _check_retest}
-    )
+    seed: int = 0
+    scale: Scale = choice_field("ranking", Scale)
+    wins: Wins = choice_field("ordinal", Wins)
+    tau: float = number_field(0.5, high=1.0, above=True)
+    width: Width = choice_field("domain", Width)
+    outcomes: Outcomes = choice_field("hard", Outcomes)
+    retest: Mapping[str, float] = field(default_factory=dict, hash=False)
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies of the rule with other options share it."""
     recent: RecentScores = field(default_factory=RecentScores, repr=False, compare=False)
@@ -153,6 +146,12 @@ class RLVR2(checks.CheckedRule):
     def __post_init__(self) -> None:
         """Check the options: each one by itself, then those that exclude each other."""
         super().__post_init__()
+        if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool):
+            raise InvalidInput(self.name, "seed", "a whole number", repr(self.seed), "Use 0.")
+        is_mapping = isinstance(self.retest, Mapping)
+        if not is_mapping or not all(0.0 <= spread < np.inf for spread in self.retest.values()):
+            allowed = "finite numbers ≥ 0 by criterion"
+            raise InvalidInput(self.name, "retest", allowed, repr(self.retest))
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
                 # The class attributes of a dataclass are the defaults.
@@ -178,11 +177,7 @@ class RLVR2(checks.CheckedRule):
     @property
     def remembers(self) -> bool:
         """Does it learn from batch to batch?"""
-        return self.pool == "run" or self._learns_width
-
-    @property
-    def _learns_width(self) -> bool:
-        return self.wins == "graded" and self.width == "run"
+        return self.pool == "run" or (self.wins == "graded" and self.width == "run")
 
     @property
     def bounded(self) -> bool:
@@ -192,32 +187,27 @@ class RLVR2(checks.CheckedRule):
     @property
     def local(self) -> bool:
         """Does a group's reward depend on that group alone?"""
-        if self._learns_width:
+        if self.wins == "graded" and self.width == "run":
             return False
         return self.pool == "group" or self.adjust is None or self.batch_estimate is not None
 
     def state(self) -> dict[str, Any]:
         """Return what was learnt about attributes, and with width="run" the recent scores, as JSON data."""
         state = {"rule": self.name, "version": 1, "running": self.running.state()}
-        if self._learns_width:
+        if self.recent.scores:
             state["recent"] = self.recent.state()
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = checks.check_state(self, 1, state)
+        saved = check_state(self, 1, state)
         self.running.restore(saved["running"])
-        if self._learns_width:
-            self.recent.restore(saved.get("recent", {}))
+        self.recent.restore(saved.get("recent", {}))
 
-    def __call__(self, batch: ScoreBatch) -> Fused:
-        """Return the reward of each rollout, and every number that led to it."""
-        return self.fuse(batch, None)
+    def __call__(self, batch: ScoreBatch, weights_NK: np.ndarray | None = None) -> Fused:
+        """Return the reward of each rollout, and every number that led to it: the steps listed above.
 
-    def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
-        """Fit utilities, adjust them for attributes, scale them by `span`, and add them up: the steps listed above.
-
-        weights_NK: None stands for the weights of the batch.
+        weights_NK: used instead of the weights of the batch.
         """
         # Imported here, as in other methods: these modules load numba, which `import rubrank` should not.
         from rubrank.fusion.models.shapes import combine
@@ -381,6 +371,24 @@ class Composed:
     ordinal: RLVR2
     weighing: Reweighting | Rescoring
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.ordinal, RLVR2):
+            raise InvalidInput(
+                "find_rule",
+                "rule before '*'",
+                allowed="'rlvr2'",
+                got=repr(self.ordinal.name),
+                remedy="Such as 'rlvr2*focal'.",
+            )
+        if not isinstance(self.weighing, Reweighting | Rescoring):
+            reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
+            raise InvalidInput(
+                "find_rule",
+                "rule after '*'",
+                allowed=f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'",
+                got=repr(self.weighing.name),
+            )
+
     @property
     def bounded(self) -> bool:
         """Are the values from 0 to 1? As those of RLVR²."""
@@ -402,9 +410,9 @@ class Composed:
         if isinstance(self.weighing, Reweighting):
             weights_NK = make_positive(self.weighing.weights(batch), batch)
         if not isinstance(self.weighing, Rescoring):
-            return replace(self.ordinal.fuse(batch, weights_NK), rule=self.name)
+            return replace(self.ordinal(batch, weights_NK), rule=self.name)
         rescored = batch.replace_scores(self.weighing.scores(batch))
-        fused = self.ordinal.fuse(rescored, weights_NK)
+        fused = self.ordinal(rescored, weights_NK)
         details = {**fused.details, "ranked_scores": rescored.scores_MK}
         return replace(fused, batch=batch, rule=self.name, details=details)
 
@@ -416,7 +424,7 @@ class Composed:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = checks.check_state(self, 1, state)
+        saved = check_state(self, 1, state)
         if isinstance(self.weighing, Stateful):
             self.weighing.restore(saved["weighing"])
         if self.ordinal.remembers and saved.get("ordinal") is not None:

@@ -21,9 +21,8 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import (
     check_changes,
-    check_criterion_names,
+    check_options_of_table,
     collect_criterion_changes,
-    refuse_gate_options,
 )
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
@@ -130,9 +129,7 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
         values = values[:, [names.index(name) for name in options.attribute_names]]
         names = options.attribute_names
     batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
-    check_criterion_names(options, table.criteria)
-    if not batch.gate_criteria:
-        refuse_gate_options(options)
+    check_options_of_table(options, table.criteria, has_gates=bool(batch.gate_criteria))
     return table, batch
 
 

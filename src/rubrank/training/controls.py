@@ -31,7 +31,7 @@ from rubrank.fusion.control.attributes import (
     measure_rollouts,
 )
 from rubrank.fusion.control.length import Lengths
-from rubrank.fusion.options import find_ordinal, make_adjustment, with_options
+from rubrank.fusion.options import find_parts, make_adjustment, with_options
 from rubrank.fusion.rule import Rule
 from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Rollout
@@ -215,12 +215,12 @@ def set_pool(rule: Rule, pool: Pool | None) -> Rule:
 
 def _find_pool(rule: Rule) -> Pool | None:
     """Return what the influence of attributes is estimated over; None if the rule has no such stage yet."""
-    return getattr(find_ordinal(rule), "pool", None)
+    return getattr(find_parts(rule).controlling, "pool", None)
 
 
 def is_linear(rule: Rule) -> bool:
     """Whether the linear stage removes the influence of attributes, instead of the ordinal fit of RLVR²."""
-    return getattr(find_ordinal(rule), "wins", "graded") == "graded"
+    return getattr(find_parts(rule).controlling, "wins", "graded") == "graded"
 
 
 def warn_of_single_group(owner: str, rule: Rule) -> bool:

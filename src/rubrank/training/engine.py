@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.options import find_ordinal, find_weighing, is_controllable, make_rule
+from rubrank.fusion.options import find_parts, has_memory, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.grading.grade import grade_whole_groups, run_grading
@@ -613,7 +613,7 @@ class RewardEngine:
     @property
     def scale(self) -> str:
         """The scale of the rewards: "ranking", or "utility" for advantages."""
-        return str(getattr(find_ordinal(self.rule), "scale", "ranking"))
+        return str(getattr(find_parts(self.rule).controlling, "scale", "ranking"))
 
     def check_scaling(self, owner: str, setting: str, scaled: bool) -> None:
         """Raise if the trainer would scale rewards that are advantages already.
@@ -639,8 +639,7 @@ class RewardEngine:
     @property
     def remembers(self) -> bool:
         """Whether the rule, or a rule inside it, learns from step to step."""
-        rules = (find_weighing(self.rule), find_ordinal(self.rule))
-        return any(getattr(rule, "remembers", isinstance(rule, Stateful)) for rule in rules)
+        return has_memory(self.rule)
 
     def _copy_memory(self) -> dict[str, Any] | None:
         """Return what the rule has learnt, as JSON data; None for a rule that does not learn."""

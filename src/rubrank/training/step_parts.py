@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rubrank._choices import Penalties
-from rubrank.fusion.options import find_ordinal, find_weighing, has_rlvr2, is_local, with_options
+from rubrank.fusion.options import find_parts, has_rlvr2, is_local, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rescoring, Rule, apply_rule
 from rubrank.judges.client.usage import Account
@@ -114,7 +114,7 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     must see the whole step anyway.
     """
     # RLVR² on rescored criteria (rlvr2*gear): prerequisites of a shared criterion may be criteria of one query.
-    needs_all_criteria = isinstance(find_weighing(rule), Rescoring) and has_rlvr2(rule)
+    needs_all_criteria = isinstance(find_parts(rule).weighing, Rescoring) and has_rlvr2(rule)
     if not _is_wide(table.groups) or needs_all_criteria or is_local(rule):
         return rule
     uncontrolled_rule = with_options(rule, _OWNER, adjust=None)
@@ -132,7 +132,8 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     shared_batch = table.select_criteria(shared_names).batch(
         attributes=active.values_MD, attribute_names=active.columns
     )
-    return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(shared_batch))
+    estimate = find_parts(rule).controlling.estimate(shared_batch)
+    return with_options(rule, _OWNER, batch_estimate=estimate)
 
 
 def _is_wide(groups: Sequence[GroupScores]) -> bool:

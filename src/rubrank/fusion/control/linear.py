@@ -43,8 +43,7 @@ from rubrank.fusion.control.adjustment import (
 )
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.result import AttributeControl, Fused
-from rubrank.fusion.rule import Rule, Stateful, apply_rule
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import Rule, Stateful, apply_rule, check_state
 from rubrank.scores.batch import ScoreBatch
 
 if TYPE_CHECKING:
@@ -245,6 +244,6 @@ class Controlled:
         if isinstance(self.rule, Stateful):
             self.rule.restore(state)
         else:
-            checks.check_state(self, 1, state)
+            check_state(self, 1, state)
         if "control" in state:
             self.running.restore(state["control"])

@@ -1,4 +1,4 @@
-"""The aggregation rules: scores of a batch → one number per rollout; docs/rules.md has the table.
+"""The table of aggregation rules, and `find_rule`, which makes a rule from its name; docs/rules.md explains each rule.
 
     >>> from rubrank import ScoreBatch, find_rule
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]])
@@ -10,7 +10,7 @@
 A name is a small expression:
 
     gdpo                 a rule
-    focal:gamma=2        with constants of its own, `:` between them: focal:gamma=2:eps=0.1
+    focal:gamma=2        with its constants, separated by `:` as in focal:gamma=2:eps=0.1
     gdpo+                followed by the gate of the rubric's layers (fusion/gate.py)
     rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r (fusion/rlvr2.py)
     rlvr2*gear           RLVR² of the scores that gear makes: credit where prerequisites are met
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
     from rubrank.fusion.rule import Rule
 
-# "module.Class", or the class itself. Modules are imported when a rule is first looked up: importing all is slow.
+# "module.Class", or the class itself. A module is imported when its rule is first looked up: importing all is slow.
 RULES: dict[str, str | type] = {
     "weighted-mean": "means.WeightedMean",
     "z-score": "means.ZScore",
@@ -102,13 +102,14 @@ _R = TypeVar("_R", bound=type)
 
 @only_our_errors
 def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters: Any) -> Rule:
-    """The rule that a name or an expression stands for; a rule is returned as it is.
+    """Return the rule that a name or an expression stands for; a rule object is returned unchanged.
 
     gate: options of the gate of "+" (threshold, floor, shape, missing); its criteria come from the batch.
     parameters: constants of the rule; in a composition, of the first one. Every rule also takes those of attribute
         control (`CONTROL_OPTIONS`).
     """
-    if not isinstance(expression, str):
+    is_text = isinstance(expression, str)
+    if not is_text:
         has_parts = hasattr(expression, "name") and hasattr(expression, "bounded")
         if isinstance(expression, type) or not callable(expression) or not has_parts:
             raise InvalidInput(
@@ -118,8 +119,9 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
                 got=brief(expression),
                 remedy="See `rubrank help rules`.",
             )
-    text = expression.strip() if isinstance(expression, str) else expression.name
-    if gate is not None and not (isinstance(expression, str) and text.endswith("+")):
+    text = expression.strip() if is_text else expression.name
+    is_gated = is_text and text.endswith("+")
+    if gate is not None and not is_gated:
         raise InvalidInput(
             "find_rule",
             "gate",
@@ -127,22 +129,24 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
             got=text,
             remedy=f"Ask for {text + '+'!r}.",
         )
-    if not isinstance(expression, str):
+    if not is_text:
         return expression
-    first, star, second = (part.strip() for part in text.removesuffix("+").partition("*"))
+    first, star, second = text.removesuffix("+").partition("*")
     rule = _parse_rule(first, parameters)
     if star:
-        rule = _compose(rule, _parse_rule(second, {}))
-    if text.endswith("+"):
+        from rubrank.fusion.rlvr2 import Composed
+
+        rule = Composed(rule, _parse_rule(second, {}))
+    if is_gated:
         from rubrank.fusion.gate import Gated
 
-        return Gated(rule) if gate is None else Gated(rule, gate)
+        rule = Gated(rule) if gate is None else Gated(rule, gate)
     return rule
 
 
 @only_our_errors
 def rule_names() -> tuple[str, ...]:
-    """All rules in the order of the table, then those of plug-ins and your own; ALIASES has their other names."""
+    """Return all rules in the order of the table, then those of plug-ins and your own; see also `ALIASES`."""
     load_plugins()
     return tuple(RULES)
 
@@ -183,8 +187,15 @@ def rule(name: Any = None) -> Any:
                 remedy=remedy,
             )
         check_call("rule", rule_type.__call__, "self", "batch")
-        registered = rule_class(rule_name) if rule_name in RULES else None
-        check_free("rule", rule_name, rule_type, lambda _: registered, rule_name in ALIASES)
+        registered = RULES.get(rule_name)
+        is_unloaded = isinstance(registered, str)  # a rule of the library that nobody has used
+        check_free(
+            "rule",
+            rule_name,
+            rule_type,
+            find=lambda _: None if is_unloaded else registered,
+            reserved=is_unloaded or rule_name in ALIASES,
+        )
         if chosen_name is not None:
             rule_type.name = chosen_name  # type: ignore[attr-defined]
         RULES[rule_name] = rule_type
@@ -193,39 +204,34 @@ def rule(name: Any = None) -> Any:
     return make_decorator(register, name)
 
 
-def rule_class(name: str) -> type:
-    """The class of a rule; its fields are the constants."""
+def list_parameters(expression: str) -> set[str]:
+    """Return the parameters that `find_rule` takes for an expression: constants of its first rule, and of control."""
+    first = expression.removesuffix("+").partition("*")[0]
+    rule_type, _ = _find_class(first)
+    return {*_find_constants(rule_type), *CONTROL_OPTIONS}
+
+
+def _find_class(text: str) -> tuple[type, list[str]]:
+    """Split "focal:gamma=2" into the class of the rule and the constants written after its name: ["gamma=2"]."""
+    written_name, *written_constants = text.split(":")
+    name = written_name.strip().lower().replace("_", "-")
+    name, *alias_constants = ALIASES.get(name, name).split(":")
     if name not in RULES:
         load_plugins()
     if name not in RULES:
         raise UnknownName.of("find_rule", "rule", name, [*RULES, *ALIASES])
-    location = RULES[name]
-    if not isinstance(location, str):
-        return location
-    module, _, class_name = location.partition(".")
-    package = "rubrank.fusion" if module == "rlvr2" else "rubrank.fusion.rules"
-    rule_type: type = getattr(importlib.import_module(f"{package}.{module}"), class_name)
-    RULES[name] = rule_type
-    return rule_type
-
-
-def list_parameters(expression: str) -> set[str]:
-    """The parameters that `find_rule` takes for an expression: constants of its first rule, and those of control."""
-    first = expression.strip().removesuffix("+").partition("*")[0]
-    return {*_find_constants(_split_name(first)[0]), *CONTROL_OPTIONS}
-
-
-def _split_name(text: str) -> tuple[type, list[str]]:
-    """Split "focal:gamma=2" into the class of the rule and the constants that are written behind its name."""
-    written_name, *written_constants = text.split(":")
-    name = written_name.strip().lower().replace("_", "-")
-    name, *alias_constants = ALIASES.get(name, name).split(":")
-    return rule_class(name), alias_constants + written_constants
+    rule_type = RULES[name]
+    if isinstance(rule_type, str):
+        module, class_name = rule_type.split(".")
+        package = "rubrank.fusion" if module == "rlvr2" else "rubrank.fusion.rules"
+        rule_type = getattr(importlib.import_module(f"{package}.{module}"), class_name)
+        RULES[name] = rule_type
+    return rule_type, alias_constants + written_constants
 
 
 def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
-    """A single rule with its constants, such as "focal:gamma=2"."""
-    rule_type, written_constants = _split_name(text)
+    """Make a single rule from its name, the constants written after it, and the parameters of `find_rule`."""
+    rule_type, written_constants = _find_class(text)
     name = rule_type.name  # type: ignore[attr-defined]
     constants = dict(_parse_constant(name, part) for part in written_constants) | parameters
     defaults = _find_constants(rule_type)
@@ -263,18 +269,17 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
 
 @cache
 def _find_constants(rule_type: type) -> dict[str, Any]:
-    """The constants that can be set, with their defaults. Fields with repr=False hold state and cannot be set."""
-    hidden = (
-        {field.name for field in fields(rule_type) if not field.repr}
-        if is_dataclass(rule_type)
-        else ()
-    )
+    """Return the constants that can be set, with their defaults. Fields with repr=False hold state."""
+    hidden: set[str] = set()
+    if is_dataclass(rule_type):
+        hidden = {field.name for field in fields(rule_type) if not field.repr}
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(rule_type).parameters.values()
     return {p.name: p.default for p in parameters if p.kind in kinds and p.name not in hidden}
 
 
 def _parse_constant(rule_name: str, text: str) -> tuple[str, Any]:
+    """Parse "gamma=2" into ("gamma", 2); the value may also be true, none, inf or another word."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key or not value:
         remedy = "Such as focal:gamma=2:eps=0.1."
@@ -287,23 +292,3 @@ def _parse_constant(rule_name: str, text: str) -> tuple[str, Any]:
         return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return key, value  # a word, such as method=exact
-
-
-def _compose(first: Rule, second: Rule) -> Rule:
-    """RLVR² with the weights or the scores of another rule."""
-    from rubrank.fusion.rlvr2 import RLVR2, Composed
-    from rubrank.fusion.rule import Rescoring, Reweighting
-
-    if not isinstance(first, RLVR2):
-        raise InvalidInput(
-            "find_rule",
-            "rule before '*'",
-            allowed="'rlvr2'",
-            got=repr(first.name),
-            remedy="Such as 'rlvr2*focal'.",
-        )
-    if not isinstance(second, Reweighting | Rescoring):
-        reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
-        allowed = f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'"
-        raise InvalidInput("find_rule", "rule after '*'", allowed=allowed, got=repr(second.name))
-    return Composed(first, second)

@@ -37,7 +37,7 @@ import numpy as np
 
 from rubrank.errors import UnknownName
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import CheckedRule, flag_field, number_field
 from rubrank.fusion.rules.group_math import compute_z_scores, expand_rows, sum_products
 from rubrank.scores.batch import ScoreBatch
 
@@ -55,16 +55,16 @@ def check_conditions(rule: Any, value: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class GDPO(checks.CheckedRule):
+class GDPO(CheckedRule):
     """GDPO, group reward-decoupled normalisation: the constants are explained above."""
 
     name: ClassVar[str] = "gdpo"
     bounded: ClassVar[bool] = False
 
     # above=True: 0 is not allowed, as the last line of the formula divides by eps if all rollouts are equal.
-    eps: float = checks.number(1e-4, above=True)
-    floor: float = checks.number(1e-5)
-    batch_norm: bool = checks.flag(True)
+    eps: float = number_field(1e-4, above=True)
+    floor: float = number_field(1e-5)
+    batch_norm: bool = flag_field(True)
     conditions: Conditions = field(default=(), metadata={"check": check_conditions})
 
     @property

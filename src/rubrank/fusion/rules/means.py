@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import LearningRule, LocalRule, number_field
 from rubrank.fusion.rules.group_math import (
     average_scores,
     compute_z_scores,
@@ -41,7 +41,7 @@ _LARGEST_EXACT_INTEGER = 2.0**52  # integers beyond it are not all doubles
 
 
 @dataclass(frozen=True)
-class WeightedMean(checks.LocalRule):
+class WeightedMean(LocalRule):
     """Weighted mean ("cardinal"): add up what was scored.
 
         scores 1, 0.5 with weights 2, 1      R = (2 · 1 + 1 · 0.5) / 3 = 0.83
@@ -61,7 +61,7 @@ class WeightedMean(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class RarExplicit(checks.LocalRule):
+class RarExplicit(LocalRule):
     """RaR explicit: a weighted mean whose weights come from category words such as "Essential".
 
         Essential met, Important not, Pitfall avoided      R = (1.0 + 0 + 0.9) / (1.0 + 0.7 + 0.9) = 0.73
@@ -76,10 +76,10 @@ class RarExplicit(checks.LocalRule):
     name: ClassVar[str] = "rar-explicit"
     bounded: ClassVar[bool] = True
 
-    essential: float = checks.number(1.0, above=True)
-    important: float = checks.number(0.7, above=True)
-    optional: float = checks.number(0.3, above=True)
-    pitfall: float = checks.number(0.9, above=True)
+    essential: float = number_field(1.0, above=True)
+    important: float = number_field(0.7, above=True)
+    optional: float = number_field(0.3, above=True)
+    pitfall: float = number_field(0.9, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the mean of each rollout's scores, with the weights of their categories."""
@@ -98,7 +98,7 @@ class RarExplicit(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class RuleFusion(checks.LocalRule):
+class RuleFusion(LocalRule):
     """Rule-Fusion: a weighted mean that is 0 if a hard rule is broken.
 
         hard rule "NotEmpty", weights 2, 1
@@ -120,7 +120,7 @@ class RuleFusion(checks.LocalRule):
     bounded: ClassVar[bool] = True
 
     hard: str | Sequence[str] = "gates"
-    threshold: float = checks.number(1.0, high=1.0)
+    threshold: float = number_field(1.0, high=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +166,7 @@ class RuleFusion(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class ZScore(checks.LocalRule):
+class ZScore(LocalRule):
     """Weighted sum of z-scores ("normalised cardinal"): every criterion on the scale of its group.
 
         scores 1, 0, 0, 1 of a group      mean 0.5, std 0.5 → z = 1, −1, −1, 1; times its weight
@@ -181,7 +181,7 @@ class ZScore(checks.LocalRule):
     name: ClassVar[str] = "z-score"
     bounded: ClassVar[bool] = False
 
-    floor: float = checks.number(1e-5)
+    floor: float = number_field(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the weighted sum of each rollout's z-scores."""
@@ -190,7 +190,7 @@ class ZScore(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class Geometric(checks.LocalRule):
+class Geometric(LocalRule):
     """Geometric mean (Nash): a score near 0 drags everything down.
 
         scores 1 and 0.25, equal weights      R = √(1 · 0.25) = 0.5, where the weighted mean is 0.63
@@ -203,7 +203,7 @@ class Geometric(checks.LocalRule):
     name: ClassVar[str] = "geometric"
     bounded: ClassVar[bool] = True
 
-    eps: float = checks.number(1e-3, above=True)
+    eps: float = number_field(1e-3, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the geometric mean of each rollout's scores."""
@@ -216,7 +216,7 @@ class Geometric(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class MeanVariance(checks.LocalRule):
+class MeanVariance(LocalRule):
     """Mean minus variance: even strength is worth more than a mix of highs and lows.
 
         scores 1, 0 (equal weights)      mean 0.5, variance 0.25      R = 0.5 − 1 · 0.25 = 0.25
@@ -229,7 +229,7 @@ class MeanVariance(checks.LocalRule):
     name: ClassVar[str] = "mean-variance"
     bounded: ClassVar[bool] = False
 
-    lam: float = checks.number(1.0)
+    lam: float = number_field(1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the mean minus λ times the variance of each rollout's scores."""
@@ -240,7 +240,7 @@ class MeanVariance(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class WorstCase(checks.LocalRule):
+class WorstCase(LocalRule):
     """Worst case: a rollout is as good as its worst criterion.
 
         scores 1, 0.8, 0.3      R = 0.3
@@ -260,7 +260,7 @@ class WorstCase(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class AllOrNothing(checks.LocalRule):
+class AllOrNothing(LocalRule):
     """All or nothing (RIFL): one failed criterion is a failed rollout.
 
         scores 1, 1, 1 → 1        scores 1, 1, 0.9 → 0
@@ -274,7 +274,7 @@ class AllOrNothing(checks.LocalRule):
     bounded: ClassVar[bool] = True
     controllable: ClassVar[bool] = False
 
-    threshold: float = checks.number(1.0, high=1.0)
+    threshold: float = number_field(1.0, high=1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return 1 for a rollout that meets every criterion, 0 for the others."""
@@ -286,7 +286,7 @@ class AllOrNothing(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class Chebyshev(checks.LearningRule):
+class Chebyshev(LearningRule):
     """Chebyshev: minus the largest weighted distance from the best scores so far.
 
         best so far 1 and 0.6, τ = 0.05, weights 1; scores 0.9 and 0.2      −max(1.05 − 0.9, 0.65 − 0.2) = −0.45
@@ -301,7 +301,7 @@ class Chebyshev(checks.LearningRule):
     name: ClassVar[str] = "chebyshev"
     bounded: ClassVar[bool] = False
 
-    tau: float = checks.number(0.05)
+    tau: float = number_field(0.05)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best scores of the batch; then return minus the largest distance of each rollout from the best."""
@@ -318,7 +318,7 @@ class Chebyshev(checks.LearningRule):
 
 
 @dataclass(frozen=True)
-class LogSigmoid(checks.LocalRule):
+class LogSigmoid(LocalRule):
     """Log-sigmoid sum (soft AND): every criterion must clear its reference.
 
         one criterion, reference 0.5, T = 0.1      score 0.5 → ln ½ = −0.69;  0.9 → −0.02;  0.1 → −4.02
@@ -334,7 +334,7 @@ class LogSigmoid(checks.LocalRule):
     bounded: ClassVar[bool] = False
 
     reference: float | Mapping[str, float] = _DEFAULT_REFERENCE
-    temperature: float = checks.number(0.1, above=True)
+    temperature: float = number_field(0.1, above=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -370,7 +370,7 @@ class LogSigmoid(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class RVPO(checks.LocalRule):
+class RVPO(LocalRule):
     """RVPO: a soft minimum over criteria, so that strength in one does not pay for weakness in another.
 
         z = +1 and −1, κ = 1      −ln((e^{−1} + e^{1})/2) = −0.43: below their mean 0, above their minimum −1
@@ -385,9 +385,9 @@ class RVPO(checks.LocalRule):
     name: ClassVar[str] = "rvpo"
     bounded: ClassVar[bool] = False
 
-    kappa: float = checks.number(1.0)
-    eps: float = checks.number(1e-4, above=True)
-    floor: float = checks.number(1e-5)
+    kappa: float = number_field(1.0)
+    eps: float = number_field(1e-4, above=True)
+    floor: float = number_field(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the soft minimum of each rollout's z-scores."""
@@ -407,7 +407,7 @@ class RVPO(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class Lexicographic(checks.LocalRule):
+class Lexicographic(LocalRule):
     """Lexicographic: a tier decides only between rollouts that tie on all tiers before it.
 
         tier 1: 1, 1, 0, 1      tier 2: 0.2, 0.9, 1, 0.9
@@ -423,7 +423,7 @@ class Lexicographic(checks.LocalRule):
     name: ClassVar[str] = "lexicographic"
     bounded: ClassVar[bool] = True
 
-    tie: float = checks.number(SPREAD)
+    tie: float = number_field(SPREAD)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the rank of each rollout in its group, as a share from 0 to 1."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import LocalRule, choice_field, flag_field, number_field
 from rubrank.fusion.rules.group_math import expand_rows, fill_unknown, sum_products, zero_missing
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
@@ -33,7 +33,7 @@ Edges = tuple[tuple[tuple[str, str], ...], ...]
 
 
 @dataclass(frozen=True)
-class HealthBench(checks.LocalRule):
+class HealthBench(LocalRule):
     """HealthBench: the points that a rollout wins, divided by the points that it could win.
 
         points 5 (met), 3 (not met), −4 (present)      R = (5 − 4) / (5 + 3) = 0.125
@@ -51,7 +51,7 @@ class HealthBench(checks.LocalRule):
 
     name: ClassVar[str] = "healthbench"
 
-    clip: bool = checks.flag(True)
+    clip: bool = flag_field(True)
 
     @property
     def bounded(self) -> bool:
@@ -117,7 +117,7 @@ def divide_points(
 
 
 @dataclass(frozen=True)
-class GEAR(checks.LocalRule):
+class GEAR(LocalRule):
     """GEAR: a criterion earns less credit if its prerequisites are not met.
 
         "Cites the right law" (p = 0.5) is a strong prerequisite of "Applies it" (p = 1), equal weights
@@ -140,13 +140,13 @@ class GEAR(checks.LocalRule):
 
     name: ClassVar[str] = "gear"
 
-    weak: float = checks.number(0.6, high=1.0)
-    strong: float = checks.number(0.2, high=1.0)
-    trigger: float = checks.number(0.0, high=1.0)
-    method: GearMethod = checks.choice("recursive", GearMethod)
-    verdict: float = checks.number(0.5, high=1.0)
-    normalise: GearDivisor = checks.choice("positive", GearDivisor)
-    clip: bool = checks.flag(False)
+    weak: float = number_field(0.6, high=1.0)
+    strong: float = number_field(0.2, high=1.0)
+    trigger: float = number_field(0.0, high=1.0)
+    method: GearMethod = choice_field("recursive", GearMethod)
+    verdict: float = number_field(0.5, high=1.0)
+    normalise: GearDivisor = choice_field("positive", GearDivisor)
+    clip: bool = flag_field(False)
 
     @property
     def bounded(self) -> bool:

@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import LearningRule, LocalRule, flag_field, number_field
 from rubrank.fusion.rules.group_math import (
     average_scores,
     count_wins_minus_losses,
@@ -40,7 +40,7 @@ from rubrank.scores.spread import SPREAD
 
 
 @dataclass(frozen=True)
-class Borda(checks.LocalRule):
+class Borda(LocalRule):
     """Borda: count how many rollouts a rollout beats on each criterion.
 
         scores 1, 0.5, 0.5 on one criterion of weight 2      wins + ½ ties = 2, 0.5, 0.5      R = 4, 1, 1
@@ -73,7 +73,7 @@ class Borda(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class Copeland(checks.LocalRule):
+class Copeland(LocalRule):
     """Copeland: on each criterion, does a rollout beat more of the group than beat it?
 
         scores 1, 0.5, 0.2 on one criterion of weight 2      wins − losses = 2, 0, −2      R = 2, 0, −2
@@ -102,7 +102,7 @@ class Copeland(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class RLRR(checks.LocalRule):
+class RLRR(LocalRule):
     """RLRR: the rank in the group instead of the score.
 
         weighted means 0.9, 0.4, 0.9, 0.1      dense ranks 1, 2, 1, 3      R = (3 − r)/(3 − 1) = 1, 0.5, 1, 0
@@ -119,9 +119,9 @@ class RLRR(checks.LocalRule):
 
     name: ClassVar[str] = "rlrr"
 
-    hybrid: bool = checks.flag(False)
-    scale: float = checks.number(0.1)
-    tie: float = checks.number(SPREAD)
+    hybrid: bool = flag_field(False)
+    scale: float = number_field(0.1)
+    tie: float = number_field(SPREAD)
 
     @property
     def bounded(self) -> bool:
@@ -144,7 +144,7 @@ class RLRR(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class RunQuantile(checks.LearningRule):
+class RunQuantile(LearningRule):
     """Run quantiles: where a score stands among those of the last steps, added up with the weights.
 
         the last scores of Style are 1, 2, 2, 3, 8     F(1) = 0.1, F(2) = 0.4, F(3) = 0.7, F(8) = 0.9
@@ -169,7 +169,7 @@ class RunQuantile(checks.LearningRule):
     name: ClassVar[str] = "run-quantile"
     bounded: ClassVar[bool] = True
 
-    steps: int = checks.number(8, low=1)
+    steps: int = number_field(8, low=1)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the weighted mean of each rollout's quantiles."""

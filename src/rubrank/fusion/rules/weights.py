@@ -16,7 +16,14 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import (
+    CheckedRule,
+    LearningRule,
+    LocalRule,
+    choice_field,
+    flag_field,
+    number_field,
+)
 from rubrank.fusion.rules.gdpo import (
     Conditions,
     apply_conditions,
@@ -42,7 +49,7 @@ _ALL_QUERIES = ""  # the only label of POW3R with memory_of="criterion"
 
 
 @dataclass(frozen=True)
-class Focal(checks.LocalRule):
+class Focal(LocalRule):
     """Focal: less weight for the criteria that the group's best rollouts already meet.
 
         two criteria, equal weights; every rollout meets the first, half of them the second
@@ -60,9 +67,9 @@ class Focal(checks.LocalRule):
     name: ClassVar[str] = "focal"
     bounded: ClassVar[bool] = True
 
-    temperature: float = checks.number(1.0, above=True)
-    gamma: float = checks.number(3.0)
-    eps: float = checks.number(0.05)
+    temperature: float = number_field(1.0, above=True)
+    gamma: float = number_field(3.0)
+    eps: float = number_field(0.05)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the re-weighted mean of each rollout's scores."""
@@ -103,7 +110,7 @@ class Focal(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class SAMRPO(checks.CheckedRule):
+class SAMRPO(CheckedRule):
     """SA-MRPO: GDPO with less weight for what the whole batch does well already.
 
         batch means 0.9 and 0.2, equal weights, γ = 1      weights 0.1 and 0.8
@@ -117,10 +124,10 @@ class SAMRPO(checks.CheckedRule):
     name: ClassVar[str] = "sa-mrpo"
     bounded: ClassVar[bool] = False
 
-    gamma: float = checks.number(1.0)
-    eps: float = checks.number(1e-4, above=True)
-    floor: float = checks.number(1e-5)
-    batch_norm: bool = checks.flag(True)
+    gamma: float = number_field(1.0)
+    eps: float = number_field(1e-4, above=True)
+    floor: float = number_field(1e-5)
+    batch_norm: bool = flag_field(True)
     conditions: Conditions = field(default=(), metadata={"check": check_conditions})
 
     def __call__(self, batch: ScoreBatch) -> Fused:
@@ -138,7 +145,7 @@ class SAMRPO(checks.CheckedRule):
 
 
 @dataclass(frozen=True)
-class DVAO(checks.LocalRule):
+class DVAO(LocalRule):
     """DVAO: the weight of a criterion grows with its spread in the group.
 
         std 0.5 and 0.1, equal weights      shares v = 0.83 and 0.17
@@ -152,7 +159,7 @@ class DVAO(checks.LocalRule):
     name: ClassVar[str] = "dvao"
     bounded: ClassVar[bool] = False
 
-    eps: float = checks.number(1e-4, above=True)
+    eps: float = number_field(1e-4, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the advantage of each rollout."""
@@ -175,7 +182,7 @@ class DVAO(checks.LocalRule):
 
 
 @dataclass(frozen=True)
-class AMRP(checks.LearningRule):
+class AMRP(LearningRule):
     """AMRP: more weight for criteria that are far from their target, unsteady, or not improving.
 
         first batch: means 0.9 and 0.4, target 1, equal weights
@@ -195,12 +202,12 @@ class AMRP(checks.LearningRule):
     name: ClassVar[str] = "amrp"
     bounded: ClassVar[bool] = True
 
-    rate: float = checks.number(0.1, high=1.0, above=True)
-    delta: float = checks.number(0.05, above=True)
-    target: float = checks.number(1.0, high=1.0, above=True)
-    eps: float = checks.number(0.01, above=True)
-    low: float = checks.number(0.1, above=True)
-    high: float = checks.number(10.0, low="low")
+    rate: float = number_field(0.1, high=1.0, above=True)
+    delta: float = number_field(0.05, above=True)
+    target: float = number_field(1.0, high=1.0, above=True)
+    eps: float = number_field(0.01, above=True)
+    low: float = number_field(0.1, above=True)
+    high: float = number_field(10.0, low="low")
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the re-weighted mean of each rollout's scores."""
@@ -254,7 +261,7 @@ def _average_batch(batch: ScoreBatch) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class POW3R(checks.LearningRule):
+class POW3R(LearningRule):
     """POW3R: within a category, weight moves to the criteria that tell the policy's rollouts apart.
 
         one category, equal weights, std in the group 0.5 and 0, λ = 0.5
@@ -275,12 +282,12 @@ class POW3R(checks.LearningRule):
     name: ClassVar[str] = "pow3r"
     bounded: ClassVar[bool] = True
 
-    mix: float = checks.number(0.5, high=1.0)
-    rate: float = checks.number(0.5, high=1.0)
-    low: float = checks.number(0.5, above=True)
-    high: float = checks.number(2.0, low="low")
-    eps: float = checks.number(1e-6, above=True)
-    memory_of: MemoryOf = checks.choice("query", MemoryOf)
+    mix: float = number_field(0.5, high=1.0)
+    rate: float = number_field(0.5, high=1.0)
+    low: float = number_field(0.5, above=True)
+    high: float = number_field(2.0, low="low")
+    eps: float = number_field(1e-6, above=True)
+    memory_of: MemoryOf = choice_field("query", MemoryOf)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the mean of each rollout's categories."""
