@@ -8,7 +8,6 @@ import math
 import pytest
 from scored import group
 
-from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
@@ -104,11 +103,14 @@ def test_a_query_with_gates_alone_is_fused_beside_others(monkeypatch):
 
 
 def test_only_rules_that_see_each_group_by_itself_are_given_parts(monkeypatch):
-    groups = grade(step_groups(), SHARED).groups
-    assert split_step(groups, find_rule("rlvr2+")) == [slice(0, 7)]
+    def count_parts(rule: str) -> int:
+        return len(RewardEngine(SHARED, rule).score(step_groups(), 0).results)
+
+    assert count_parts("rlvr2+") == 1
     monkeypatch.setattr(step_parts, "MOST_COLUMNS", 5)
-    assert split_step(groups, find_rule("gdpo")) == [slice(0, 7)]
-    assert split_step(groups, find_rule("rlvr2+")) == [slice(g, g + 1) for g in range(7)]
+    assert count_parts("gdpo") == 1
+    assert count_parts("rlvr2+") == 7
+    assert split_step(grade(step_groups(), SHARED).groups) == [slice(g, g + 1) for g in range(7)]
 
 
 def test_the_costs_of_judges_are_recorded_once(monkeypatch, tmp_path):

@@ -186,6 +186,8 @@ class Barrier:
         """
         self._forget_old_groups()
         size = size or self.size
+        if self.engine.thinking == "prefilled":
+            rollout = rollout.reopen_thoughts()
         group = self._groups.get(key)
         is_closed = group is not None and group.closed_at is not None
         earlier = None  # the rollout that this member sent before

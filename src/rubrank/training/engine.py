@@ -284,8 +284,7 @@ class RewardEngine:
 
         train: False for an evaluation, from which the rule does not learn. write: False writes no records.
         """
-        # Here, and not only in `grade` and `fuse`: both use what is cached on the same rollouts.
-        groups = self._apply_thinking(groups)
+        groups = self.read_thinking(groups)
         return self.fuse(groups, self.grade(groups), step, train=train, write=write)
 
     async def score_async(
@@ -293,15 +292,18 @@ class RewardEngine:
     ) -> StepRewards:
         """`score` without blocking the event loop, however many judge calls are in flight."""
         started = time.perf_counter()
-        groups = self._apply_thinking(groups)
+        groups = self.read_thinking(groups)
         table = await asyncio.to_thread(self.decide, groups)
         graded = await self.ask(table, groups)
         self.check_judgments(graded)
         graded = replace(graded, seconds=time.perf_counter() - started)
         return await asyncio.to_thread(self.fuse, groups, graded, step, train=train)
 
-    def _apply_thinking(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """With thinking="prefilled", read responses as beginning inside the reasoning; no effect if already done."""
+    def read_thinking(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """With thinking="prefilled", return the groups with responses that begin inside the reasoning.
+
+        `score` does it for rollouts that were not made by `rollout_of`; `grade` and `fuse` take groups as they are.
+        """
         if self.thinking != "prefilled":
             return groups
         return [read_prefilled(group) for group in groups]
@@ -322,19 +324,17 @@ class RewardEngine:
         if judges is not None and processes > 1:
             judges = divide_limits(judges, processes)
         options = GradeOptions(workers=self._workers, cache=self._cache, judges=judges)
-        table = run_grading(self._apply_thinking(groups), self.rubric, options)
+        table = run_grading(groups, self.rubric, options)
         return Graded(table.groups, table.judging, time.perf_counter() - started)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """Return the scores that verifiers give; `ask` adds those of judges."""
         options = GradeOptions(workers=self._workers, cache=self._cache, judged_later=True)
-        return run_grading(self._apply_thinking(groups), self.rubric, options)
+        return run_grading(groups, self.rubric, options)
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Add the scores of verifiers that need the whole group to a table of rollouts that were graded one by one."""
-        groups, plans = plan_groups(
-            self._apply_thinking(groups), self.rubric, None, GradeOptions(judged_later=True)
-        )
+        groups, plans = plan_groups(groups, self.rubric, None, GradeOptions(judged_later=True))
         return grade_whole_groups(table, groups, plans)
 
     async def ask(
@@ -352,7 +352,6 @@ class RewardEngine:
         """
         if self.judges is None:
             return Graded(table.groups)
-        groups = self._apply_thinking(groups)
         judged = await judge_table_async(
             table,
             groups,
@@ -373,7 +372,7 @@ class RewardEngine:
         """Have judges compare pairs of rollouts before all rollouts of their group have arrived."""
         assert self.judges is not None
         return await judge_groups_async(
-            self._apply_thinking(pairs),
+            pairs,
             [criteria] * len(pairs),
             cells,
             self.judges,
@@ -405,7 +404,6 @@ class RewardEngine:
         if not groups:
             return StepRewards(())
         started = time.perf_counter()
-        groups = self._apply_thinking(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
         shared = frozenset[str]()

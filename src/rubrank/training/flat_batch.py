@@ -103,11 +103,8 @@ def by_key_and_size(size: int | None) -> GroupOf:
     return group_of
 
 
-def by_position(size: int, *, same_prompt: bool = True) -> GroupOf:
-    """Return a function that makes a group of `size` samples in a row.
-
-    same_prompt: raise if the prompts of a group differ, because the order or the size is wrong then.
-    """
+def by_position(size: int) -> GroupOf:
+    """Return a function that makes a group of `size` samples in a row. It raises if the prompts of a group differ."""
     if isinstance(size, bool) or size < 1:
         raise InvalidInput("by_position", "size", allowed="a whole number ≥ 1", got=repr(size))
 
@@ -122,7 +119,7 @@ def by_position(size: int, *, same_prompt: bool = True) -> GroupOf:
             )
         for i, sample in enumerate(samples):
             first = i - i % size  # the first sample of its group
-            if same_prompt and sample.rollout.prompt != samples[first].rollout.prompt:
+            if sample.rollout.prompt != samples[first].rollout.prompt:
                 raise InvalidInput(
                     "score_flat",
                     "samples",
@@ -153,59 +150,55 @@ def score_flat(
         the adapter.
     means: True gives a rollout without any score the mean of its group, for trainers that cannot leave one out.
     """
-    # 1. The samples of all processes
+    # 1. The samples of all processes, in groups
     parts = gather_results(processes, samples if callable(samples) else lambda: samples)
     all_samples = [sample for part in parts for sample in part]
     if not all_samples:
         return FlatRewards([])
-    groups, places = _make_groups(
-        all_samples, group_of(all_samples), engine.label(step, train=train)
-    )
+    members: dict[Hashable, list[Sample]] = {}
+    places = []  # (key of its group, number in the group) of every sample
+    for sample, key in zip(all_samples, group_of(all_samples), strict=True):
+        group_samples = members.setdefault(key, [])
+        places.append((key, len(group_samples)))
+        group_samples.append(sample)
+    label = engine.label(step, train=train)
+    groups = []
+    for key, group_samples in members.items():
+        rollouts = tuple(sample.rollout for sample in group_samples)
+        rubrics = [sample.rubric for sample in group_samples if sample.rubric is not None]
+        rubric = rubrics[0] if rubrics else None
+        groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
+    groups = engine.read_thinking(groups)
+
     # 2. and 3. The scores: this process grades its share of the groups.
-    first, end = (
-        rank * len(groups) // processes.world for rank in (processes.rank, processes.rank + 1)
-    )
+    first = processes.rank * len(groups) // processes.world
+    end = (processes.rank + 1) * len(groups) // processes.world
     graded_parts = gather_results(
         processes, lambda: engine.grade(groups[first:end], processes=processes.world)
     )
-    graded = Graded.join(graded_parts)
+
     # 4. The rewards of all groups
+    graded = graded_parts[0] if processes.world == 1 else Graded.join(graded_parts)
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     rewards: Sequence[Sequence[float]] = result.rewards
     if means:
-        rewards = [fill_unknown(group) for group in rewards]
+        rewards = [fill_unknown(group_rewards) for group_rewards in rewards]
+
     # 5. The rows of this process
     start = sum(len(part) for part in parts[: processes.rank])
     own_places = places[start : start + len(parts[processes.rank])]
-    columns = {
-        name: [column[g][i] for g, i in own_places] for name, column in result.columns.items()
-    }
-    own_rewards = [rewards[g][i] for g, i in own_places]
+    rewards_of = dict(zip(members, rewards, strict=True))
+    columns = {}
+    for name, column in result.columns.items():
+        texts_of = dict(zip(members, column, strict=True))
+        columns[name] = [texts_of[key][i] for key, i in own_places]
     return FlatRewards(
-        own_rewards, dict(result.metrics), columns, result.distributions, result.disputed
+        [rewards_of[key][i] for key, i in own_places],
+        dict(result.metrics),
+        columns,
+        result.distributions,
+        result.disputed,
     )
-
-
-def _make_groups(
-    samples: Sequence[Sample], keys: Sequence[Hashable], label: str
-) -> tuple[list[Group], list[tuple[int, int]]]:
-    """Return the groups, in the order of their first samples, and (group, number in the group) of every sample."""
-    members: dict[Hashable, list[Sample]] = {}
-    numbers: dict[Hashable, int] = {}
-    places = []
-    for sample, key in zip(samples, keys, strict=True):
-        group_members = members.setdefault(key, [])
-        number = numbers.setdefault(key, len(numbers))
-        places.append((number, len(group_members)))
-        group_members.append(sample)
-    groups = []
-    for key, group_members in members.items():
-        rubric = next(
-            (sample.rubric for sample in group_members if sample.rubric is not None), None
-        )
-        rollouts = tuple(sample.rollout for sample in group_members)
-        groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
-    return groups, places
 
 
 def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:

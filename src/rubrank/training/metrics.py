@@ -53,7 +53,7 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.group_math import expand_rows, normalise_weights
 from rubrank.judges.judgments import Judgments
-from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.alarm import measure_step, scale_scores
 from rubrank.training.controls import TextFeatures, find_token_lengths
@@ -83,13 +83,18 @@ def collect_step_metrics(
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     unknown_M = np.isnan(np.concatenate([np.array(group_rewards) for group_rewards in rewards]))
-    metrics = {
-        **measure_criteria(results, table, rewards, shared),
-        **measure_fusion(results, shared),
-        **measure_text_means(rollouts, features),
-        **measure_scores(results, unknown_M, table, groups, shared, lines),
-        "rubrank/unknown": unknown_M.mean(),
-    }
+    metrics = measure_criteria(results, table, rewards, shared) | measure_fusion(results, shared)
+    reasoning_words, answer_words = features.words.mean(0)
+    metrics["rubrank/reasoning/words"] = reasoning_words
+    metrics["rubrank/answer/words"] = answer_words
+    lengths = find_token_lengths(rollouts)
+    if lengths is not None:
+        metrics["rubrank/reasoning/tokens"] = lengths.reasoning.mean()
+        metrics["rubrank/answer/tokens"] = lengths.answer.mean()
+    for marker, markers_per_line in zip(MARKERS, features.markdown.mean(0), strict=True):
+        metrics[f"rubrank/markdown/{marker}"] = markers_per_line
+    metrics |= measure_scores(results, unknown_M, table, groups, shared, lines)
+    metrics["rubrank/unknown"] = unknown_M.mean()
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
@@ -100,8 +105,20 @@ def measure_criteria(
     shared: Collection[str],
 ) -> dict[str, float]:
     """Return what is logged about each shared criterion, and the mean ties and missing scores of the others."""
+    # Criterion → its weight in every group in which it has a score
+    weights: dict[str, list[float]] = defaultdict(list)
+    for result in results:
+        batch = result.batch
+        shares_NK = np.zeros((batch.N, batch.K))
+        if result.fit is None:
+            shares_NK[:] = normalise_weights(batch, result.used_weights_NK)
+        else:
+            for g, group in enumerate(result):
+                shares_NK[g, result.columns_of(g)] = group.effective_weights
+        for k, name in enumerate(batch.names):
+            weights[name] += shares_NK[batch.scored_NK[:, k], k].tolist()
+
     metrics: dict[str, float] = {}
-    weights = effective_weights(results, shared)
     own_ties = []
     own_missing = []
     for summary in table.summary():
@@ -111,12 +128,13 @@ def measure_criteria(
             metrics[f"{prefix}/mean"] = summary.mean
             metrics[f"{prefix}/ties"] = summary.tie_rate
             metrics[f"{prefix}/missing"] = missing
-            metrics[f"{prefix}/weight"] = weights.get(summary.name, np.nan)
+            metrics[f"{prefix}/weight"] = _mean(weights[summary.name])
         else:
             own_ties.append(summary.tie_rate)
             own_missing.append(missing)
     metrics["rubrank/own/ties"] = _mean(own_ties)
     metrics["rubrank/own/missing"] = _mean(own_missing)
+
     scored_groups = [
         (group.criteria, group.scores, group_rewards)
         for group, group_rewards in zip(table.groups, rewards, strict=True)
@@ -125,30 +143,6 @@ def measure_criteria(
     for name, (correlation, _) in figures.covariance.items():
         metrics[f"rubrank/{name}/covariance"] = correlation
     return metrics
-
-
-def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """Return the weight of each shared criterion (`rubrank/<criterion>/weight`), mean over the groups that have it."""
-    total = dict.fromkeys(shared, 0.0)
-    groups = dict.fromkeys(shared, 0)
-    for result in results:
-        batch = result.batch
-        shape = (batch.N, batch.K)
-        if result.fit is None:
-            weights = normalise_weights(batch, result.used_weights_NK)
-            shares_NK = np.broadcast_to(weights, shape)
-        else:
-            shares_NK = np.zeros(shape)
-            for g, group in enumerate(result):
-                shares_NK[g, result.columns_of(g)] = group.effective_weights
-        scored_NK = batch.scored_NK
-        sums = np.where(scored_NK, shares_NK, 0.0).sum(0).tolist()
-        counts = scored_NK.sum(0).tolist()
-        for name, weight_sum, count in zip(batch.names, sums, counts, strict=True):
-            if name in total:
-                total[name] += weight_sum
-                groups[name] += count
-    return {name: total[name] / count for name, count in groups.items() if count}
 
 
 def measure_fusion(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
@@ -190,19 +184,6 @@ def measure_fusion(results: Sequence[Fused], shared: Collection[str]) -> dict[st
         metrics["rubrank/groups/error"] = _mean(
             np.concatenate([result.error_M for result in results])
         )
-    return metrics
-
-
-def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
-    """Return mean lengths, and Markdown markers per line."""
-    reasoning_words, answer_words = features.words.mean(0)
-    metrics = {"rubrank/reasoning/words": reasoning_words, "rubrank/answer/words": answer_words}
-    lengths = find_token_lengths(rollouts)
-    if lengths is not None:
-        metrics["rubrank/reasoning/tokens"] = lengths.reasoning.mean()
-        metrics["rubrank/answer/tokens"] = lengths.answer.mean()
-    for marker, value in zip(MARKERS, features.markdown.mean(0), strict=True):
-        metrics[f"rubrank/markdown/{marker}"] = value
     return metrics
 
 
@@ -257,14 +238,31 @@ def measure_scores(
     values: dict[str, list[float]] = defaultdict(list)
     start = 0
     for group, scored in zip(groups, table.groups, strict=True):
+        # Lines of all criteria: of the run, of the query's source, and of its stage
         end = start + len(scored.scores)
         group_scores = scores_M[start:end].tolist()
         start = end
         values["rubrank/score"] += group_scores
         for kind, name in find_origin(group).items():
             values[_choose_score_line(kind, name, lines)] += group_scores
-        for line, means in _compute_category_means(scored, shared, lines).items():
-            values[line] += means
+
+        # Lines of some criteria: of a category, of a tier, of the shared rubric, or of the query's own
+        columns: dict[str, list[int]] = defaultdict(list)
+        for k, criterion in enumerate(scored.criteria):
+            if criterion.layer != "quality" or criterion.name in scored.outcomes:
+                continue
+            rubric = "shared" if criterion.name in shared else "own"
+            columns[f"rubrank/score/{rubric}"].append(k)
+            if criterion.category is not None:
+                columns[_choose_score_line("category", criterion.category, lines)].append(k)
+            if criterion.tier is not None:
+                columns[_choose_score_line("tier", str(criterion.tier), lines)].append(k)
+        unit_GK = scale_scores(scored.criteria, scored.scores)
+        weights_K = np.array([criterion.weight for criterion in scored.criteria])
+        for line, numbers in columns.items():
+            values[line] += _compute_weighted_means(
+                unit_GK[:, numbers], weights_K[numbers]
+            ).tolist()
     return {line: _mean(line_values) for line, line_values in values.items()}
 
 
@@ -289,36 +287,6 @@ def compute_gated_means(result: Fused) -> np.ndarray:
         zeros_M = np.zeros(len(means_M))  # only the gate's decisions are used, not its rewards
         gated = gate(zeros_M, batch.clean_MC, list(layers), in_rubric_MC, batch.starts)
     return np.where(gated.passed, gated.factor * means_M, 0.0)
-
-
-def _compute_category_means(
-    scored: GroupScores, shared: Collection[str], lines: list[str]
-) -> dict[str, list[float]]:
-    """Return, for each score line, the weighted means of a group's rollouts over the criteria of that line.
-
-    A line has the criteria of a category, of a tier, of the shared rubric, or of the query's own.
-    """
-    columns: dict[str, list[int]] = defaultdict(list)
-    for k, criterion in enumerate(scored.criteria):
-        if criterion.layer != "quality" or criterion.name in scored.outcomes:
-            continue
-        rubric = "shared" if criterion.name in shared else "own"
-        columns[f"rubrank/score/{rubric}"].append(k)
-        if criterion.category is not None:
-            columns[_choose_score_line("category", criterion.category, lines)].append(k)
-        if criterion.tier is not None:
-            columns[_choose_score_line("tier", str(criterion.tier), lines)].append(k)
-    unit = np.array(
-        [
-            criterion.normalize_scores(scored.scores[:, k])
-            for k, criterion in enumerate(scored.criteria)
-        ]
-    ).T
-    means = {}
-    for line, numbers in columns.items():
-        weights = np.array([scored.criteria[k].weight for k in numbers])
-        means[line] = _compute_weighted_means(unit[:, numbers], weights).tolist()
-    return means
 
 
 def _compute_weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -63,10 +63,14 @@ def fuse_in_parts(
     """
     if active.values_MD is not None:
         rule = with_options(rule, "attributes", adjust=active.adjust)
-        rule = _set_estimate(rule, table, active)
+    slices = [slice(0, len(table.groups))]
+    if len(table.criteria) > MOST_COLUMNS:
+        if active.values_MD is not None:
+            rule = _set_estimate(rule, table, active)
+        if is_local(rule):
+            slices = split_step(table.groups)
     parts = []
     start_row = 0
-    slices = split_step(table.groups, rule)
     for part_slice in slices:
         part_table = table if len(slices) == 1 else _select_groups(table, part_slice)
         end_row = start_row + sum(len(group.scores) for group in part_table.groups)
@@ -79,14 +83,12 @@ def fuse_in_parts(
     return parts
 
 
-def split_step(groups: Sequence[GroupScores], rule: Rule) -> list[slice]:
-    """Split a step into parts with at most `MOST_COLUMNS` criteria; one part if the rule must see all groups at once.
+def split_step(groups: Sequence[GroupScores]) -> list[slice]:
+    """Split a step into parts with at most `MOST_COLUMNS` criteria.
 
     Each part has at least one quality criterion, because gates alone cannot be fused. A part may therefore have more
     criteria: a new part begins only after a group with quality, and only if such a group is still to come.
     """
-    if not is_local(rule) or not _is_wide(groups):
-        return [slice(0, len(groups))]
     has_quality = [_has_quality(group) for group in groups]
     last_with_quality = max(np.flatnonzero(has_quality), default=-1)
     parts = []
@@ -106,19 +108,21 @@ def split_step(groups: Sequence[GroupScores], rule: Rule) -> list[slice]:
     return parts
 
 
+def _has_quality(group: GroupScores) -> bool:
+    """Whether the group has a criterion that is fused, not only gates."""
+    return any(criterion.layer == "quality" for criterion in group.criteria)
+
+
 def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule:
     """Estimate the influence of attributes in a wide step and set it in the rule, so that groups can be fused in parts.
 
     The influence can only be estimated on criteria that several groups share, so the matrix is narrow. If there are no
-    such criteria, attributes are not controlled. The rule is returned unchanged if the step is not wide, or if the rule
-    must see the whole step anyway.
+    such criteria, attributes are not controlled. The rule is returned unchanged if it must see the whole step anyway.
     """
     # RLVR² on rescored criteria (rlvr2*gear): prerequisites of a shared criterion may be criteria of one query.
     needs_all_criteria = isinstance(find_parts(rule).weighing, Rescoring) and has_rlvr2(rule)
-    if not _is_wide(table.groups) or needs_all_criteria or is_local(rule):
-        return rule
     uncontrolled_rule = with_options(rule, _OWNER, adjust=None)
-    if not is_local(uncontrolled_rule):
+    if needs_all_criteria or is_local(rule) or not is_local(uncontrolled_rule):
         return rule
     group_counts = Counter(
         criterion.name
@@ -132,18 +136,9 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     shared_batch = table.select_criteria(shared_names).batch(
         attributes=active.values_MD, attribute_names=active.columns
     )
-    estimate = find_parts(rule).controlling.estimate(shared_batch)
-    return with_options(rule, _OWNER, batch_estimate=estimate)
-
-
-def _is_wide(groups: Sequence[GroupScores]) -> bool:
-    """Whether the groups have so many different criteria that they are fused in parts."""
-    return len({name for group in groups for name in group.names}) > MOST_COLUMNS
-
-
-def _has_quality(group: GroupScores) -> bool:
-    """Whether the group has a criterion that is fused, not only gates."""
-    return any(criterion.layer == "quality" for criterion in group.criteria)
+    return with_options(
+        rule, _OWNER, batch_estimate=find_parts(rule).controlling.estimate(shared_batch)
+    )
 
 
 def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:

@@ -21,7 +21,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
@@ -34,7 +34,7 @@ from rubrank.fusion.rule import Rule
 from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
-from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
+from rubrank.training.flat_batch import Processes, Sample, score_flat
 from rubrank.training.frameworks.common import select_row_columns
 from rubrank.training.queries import find_own_rubric
 from rubrank.training.rollouts import (
@@ -177,8 +177,12 @@ class RubricReward:
                     "pass callbacks=[reward.callback] to the trainer"
                 )
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
+        trainer = self.trainer
         caller = getattr(log_metric, "__self__", None)
-        trainer = _find_trainer(caller) or self.trainer
+        args = getattr(caller, "args", None)
+        model = getattr(caller, "model", None)
+        if hasattr(args, "num_generations") and hasattr(model, "training"):
+            trainer = TrainerInfo(args, model, getattr(caller, "processing_class", None))
         train = trainer is None or bool(trainer.model.training)
         if trainer_state is not None:
             step = int(trainer_state.global_step)
@@ -189,27 +193,18 @@ class RubricReward:
 
         # 2. Score the groups of all processes together. Samples are read by a function, so that all processes raise if
         # it fails in one; the others would wait forever.
-        def read_samples() -> list[Sample]:
-            samples = self.make_samples(prompts, completions, columns, completion_ids, trainer)
-            # Evaluations stay comparable without the items that were added to rubrics.
-            if self.evolution is not None and train:
-                samples = [extend_rubric(self.evolution, sample) for sample in samples]
-            return samples
-
-        def group_samples(samples: Sequence[Sample]) -> Sequence[Any]:
-            size = self._find_group_size(samples, trainer, train)
-            # Environments may add to the prompt of each rollout.
-            return by_position(size, same_prompt=False)(samples)
-
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(
                 self.engine,
-                read_samples,
+                lambda: self.make_samples(
+                    prompts, completions, columns, completion_ids, trainer, train
+                ),
                 step=step,
                 train=train,
-                group_of=group_samples,
+                group_of=lambda samples: self._number_groups(samples, trainer, train),
                 processes=current_processes(),
             )
+
         # 3. Log what TRL has a place for.
         if log_metric:
             metrics = result.metrics
@@ -233,8 +228,13 @@ class RubricReward:
         columns: Mapping[str, Any],
         completion_ids: Any = None,
         trainer: TrainerInfo | None = None,
+        train: bool = True,
     ) -> list[Sample]:
-        """Return the rows of this process as samples, reasoning separated from answers and tokens counted."""
+        """Return the rows of this process as samples, reasoning separated from answers and tokens counted.
+
+        train: False for an evaluation, which leaves out items that were added to rubrics during the run, so that
+            evaluations stay comparable.
+        """
         number = len(completions)
         row_columns = select_row_columns(columns, number)
         not_metadata = (self.rubric_column or "rubric", *_NOT_METADATA)
@@ -271,7 +271,12 @@ class RubricReward:
                 ids=ids[i],
                 tokenizer=tokenizer,
             )
-            samples.append(Sample(rollout, rubric=self._read_rubric(row)))
+            rubric = self._read_rubric(row)
+            if self.evolution is not None and train:
+                from rubrank.training.evolution import describe_prompt
+
+                rubric = self.evolution.extend(rubric, describe_prompt(rollout))
+            samples.append(Sample(rollout, rubric=rubric))
         return samples
 
     def _read_rubric(self, row: Mapping[str, Any]) -> Any:
@@ -292,10 +297,14 @@ class RubricReward:
         # The sources of a mixture may have a rubric or instructions, each in columns of its own.
         return find_own_rubric(row)
 
-    def _find_group_size(
+    def _number_groups(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
-    ) -> int:
-        """Return the rollouts per query: the trainer's number; without a trainer, found from prompts that repeat."""
+    ) -> list[int]:
+        """Return the number of the group of every sample: a group is so many samples in a row, all of the same query.
+
+        The trainer says how many. Prompts are not compared then, because environments may add to those of each rollout.
+        Without a trainer, the number is found from the prompts that repeat.
+        """
         if trainer is not None:
             size = int(trainer.args.num_generations)
             if self.num_generations not in (None, size):
@@ -306,47 +315,41 @@ class RubricReward:
                     got=str(self.num_generations),
                     remedy="Leave it out: the trainer's is used.",
                 )
-            return size if train else int(trainer.args.num_generations_eval or size)
+            if not train:
+                size = int(trainer.args.num_generations_eval or size)
+            if len(samples) % size:
+                raise InvalidInput(
+                    _OWNER,
+                    "rows",
+                    allowed=f"a multiple of the group size, {size}",
+                    got=str(len(samples)),
+                    remedy="Every process must call, with all of its rows.",
+                )
+            return [i // size for i in range(len(samples))]
         # A group may not contain different prompts, so its size divides the length of every run of equal prompts.
         run_lengths = [
             len(list(run)) for _, run in groupby(sample.rollout.prompt for sample in samples)
         ]
-        repeats = gcd(*run_lengths)
-        if self.num_generations is not None and repeats % self.num_generations == 0:
-            return self.num_generations
-        if repeats > 1 or len(samples) == 1:
-            # The option may not apply: evaluations may have another group size, and AsyncGRPO may lose rollouts.
-            return repeats
-        raise InvalidInput(
-            _OWNER,
-            "num_generations",
-            allowed="such that the rollouts of a query are consecutive, and more than one",
-            got=f"{self.num_generations} for {len(samples)} rows whose prompts repeat {sorted(set(run_lengths))} times",
-            remedy="Pass callbacks=[reward.callback] to the trainer.",
-        )
+        size = gcd(*run_lengths)
+        if self.num_generations is not None and size % self.num_generations == 0:
+            size = self.num_generations
+        elif size == 1 and len(samples) > 1:
+            repeats = sorted(set(run_lengths))
+            raise InvalidInput(
+                _OWNER,
+                "num_generations",
+                allowed="such that the rollouts of a query are consecutive, and more than one",
+                got=f"{self.num_generations} for {len(samples)} rows whose prompts repeat {repeats} times",
+                remedy="Pass callbacks=[reward.callback] to the trainer.",
+            )
+        # Otherwise the option does not apply: evaluations may have another group size, and AsyncGRPO may lose rollouts.
+        return [i // size for i in range(len(samples))]
 
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
         """Check the rubric of every row of a dataset before a model is loaded; returns how many rows there are."""
         return self.engine.check_rubrics(
             (self._read_rubric(row), f"row {number}") for number, row in enumerate(dataset, start=1)
         )
-
-
-def _find_trainer(caller: Any) -> TrainerInfo | None:
-    """Return what is needed of the trainer whose method was passed as `log_metric`; None if it is not a trainer."""
-    args = getattr(caller, "args", None)
-    model = getattr(caller, "model", None)
-    if not (hasattr(args, "num_generations") and hasattr(model, "training")):
-        return None
-    return TrainerInfo(args, model, getattr(caller, "processing_class", None))
-
-
-def extend_rubric(evolution: RubricEvolution, sample: Sample) -> Sample:
-    """Return the sample with the items that were added to its rubric during the run."""
-    from rubrank.training.evolution import describe_prompt
-
-    rubric = evolution.extend(sample.rubric, describe_prompt(sample.rollout))
-    return replace(sample, rubric=rubric)
 
 
 def log_distributions(

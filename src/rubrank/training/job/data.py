@@ -47,7 +47,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
 from rubrank.rubrics.rubric import Rubric
 from rubrank.tables.columns import COLUMNS
-from rubrank.tables.rows import Row, read_rows
+from rubrank.tables.sources import Row, read_rows
 from rubrank.training.job.config import HeldOut, Job, Source, Stage, Training
 from rubrank.training.queries import INSTRUCTION_COLUMNS
 
