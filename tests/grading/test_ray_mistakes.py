@@ -97,7 +97,7 @@ def test_a_service_is_checked_before_it_is_planned(monkeypatch, unused, tmp_path
     config.write_text('{"rubric": ["EmptyAnswer"], "rule": "amrp+"}', encoding="utf-8")
     found = CliRunner().invoke(app, ["serve", str(config), "--dry-run", "--ray"])
     assert found.exit_code == 2
-    assert "a rule without a state" in found.stderr
+    assert "a rule that does not learn" in found.stderr
 
 
 @pytest.mark.parametrize("verb", [["grade", "-r", "none.yaml"], ["fuse"]], ids=["grade", "fuse"])

@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -69,16 +70,16 @@ OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service,
 """Opens a context with (the service, its token)."""
 _log = logging.getLogger("rubrank.service")
 _JSON = "application/json"
-_SEE_LOG = "Try again later; the log of the service says more."
+_SEE_LOG = "Try again later; the log of the service has the details."
 _RETRY_AFTER_SECONDS = "5"
-_MOST_JSON_LEVELS = 200  # levels of nesting: recursive code would overflow the stack
-_CALLER_GONE_STATUS = 499
+_MOST_JSON_LEVELS = 200
+_CALLER_GONE_STATUS = 499  # nginx logs this for callers that disconnect; nobody receives it
 _MOST_COOKIE_CHARACTERS = 200  # characters of a session's name
 
 
 def make_app(open_service: OpenService) -> Starlette:
     """Return the app; the service is opened when the server starts, and closed when it ends."""
-    app = Starlette(exception_handlers={404: _refuse_path, 405: _refuse_method})
+    app = Starlette(exception_handlers={404: _refuse_route, 405: _refuse_route})
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -91,20 +92,16 @@ def make_app(open_service: OpenService) -> Starlette:
     return app
 
 
-async def _refuse_path(request: Request, error: Exception) -> Response:
-    """Answer a request to a path that does not exist."""
-    allowed = "one of " + ", ".join(sorted(route.path for route in request.app.routes))
-    return make_error_response(
-        make_refusal(404, "path", allowed=allowed, got=request.url.path[:80])
-    )
-
-
-async def _refuse_method(request: Request, error: Exception) -> Response:
-    """Answer a request with a method that its path does not have."""
-    headers = getattr(error, "headers", None) or {}
-    return make_error_response(
-        make_refusal(405, "method", allowed=headers.get("Allow", "another"), got=request.method)
-    )
+async def _refuse_route(request: Request, error: Exception) -> Response:
+    """Answer a request whose path does not exist, or does not have its method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        allowed = "one of " + ", ".join(sorted(route.path for route in request.app.routes))
+        refusal = make_refusal(404, "path", allowed=allowed, got=request.url.path[:80])
+    else:
+        methods = (error.headers or {}).get("Allow", "another")
+        refusal = make_refusal(405, "method", allowed=methods, got=request.method)
+    return make_error_response(refusal)
 
 
 class Routes:
@@ -205,9 +202,14 @@ class Routes:
         self, request: Request, samples: list[ServiceSample]
     ) -> list[SampleAnswer] | None:
         """Return the answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
+
+        async def wait_for_disconnect() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
         tasks = [asyncio.ensure_future(self._service.score_sample(sample)) for sample in samples]
         scoring: asyncio.Future[Any] = asyncio.gather(*tasks)
-        disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
+        disconnecting = asyncio.ensure_future(wait_for_disconnect())
         try:
             await asyncio.wait([scoring, disconnecting], return_when=asyncio.FIRST_COMPLETED)
             if not scoring.done():
@@ -274,11 +276,6 @@ def _describe_group(answers: list[SampleAnswer]) -> dict[str, str]:
     state = "complete" if least_complete.complete else "incomplete"
     late = " late" if least_complete.late else ""
     return {"X-Rubrank-Group": f"{state} {least_complete.samples}/{least_complete.size}{late}"}
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _measure_memory() -> int:
@@ -370,9 +367,22 @@ async def read_json(request: Request, config: ServiceConfig) -> tuple[bytes, Any
             parse_constant=refuse_constant,
             object_pairs_hook=check_unique_keys,
         )
-        _check_depth(data)
+        # Recursive code would overflow the stack if lists and objects were nested deeper than this.
+        level = [data]
+        for _ in range(_MOST_JSON_LEVELS):
+            inner: list[Any] = []
+            for value in level:
+                if isinstance(value, dict):
+                    inner.extend(value.values())
+                elif isinstance(value, list):
+                    inner.extend(value)
+            level = inner
+            if not level:
+                break
+        else:
+            raise ValueError("too deep")
     except (ValueError, RecursionError) as error:
-        allowed = "JSON without repeated keys and NaN"
+        allowed = "JSON without NaN or repeated keys"
         raise make_refusal(400, "body", allowed=allowed, got=str(error)[:120]) from None
     return bytes(body), data
 
@@ -388,22 +398,6 @@ def _refuse_size(most: int, got: str) -> RequestRefused:
     )
 
 
-def _check_depth(data: Any) -> None:
-    """Raise ValueError if lists and objects are nested too deeply."""
-    level = [data]
-    for _ in range(_MOST_JSON_LEVELS):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                inner.extend(value.values())
-            elif isinstance(value, list):
-                inner.extend(value)
-        if not inner:
-            return
-        level = inner
-    raise ValueError("too deep")
-
-
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
@@ -414,7 +408,13 @@ def make_error_response(error: BaseException) -> Response:
     """
     if isinstance(error, RequestRefused):
         return _make_response(error.status, error.error)
-    if isinstance(error, JudgingFailed | GradingFailed | JudgeOutage) or _is_about_judge(error):
+    # A judge's server may refuse its key, model or address. That is not the caller's mistake.
+    is_about_judge = (
+        isinstance(error, InvalidInput)
+        and error.owner.startswith("judge ")
+        and error.parameter in ("api_key_env", "model", "base_url", "endpoints")
+    )
+    if is_about_judge or isinstance(error, JudgingFailed | GradingFailed | JudgeOutage):
         _log.error("%s", error)
         got = "a judge that does not answer, or whose server refuses its key or model"
         if isinstance(error, JudgingFailed | GradingFailed):
@@ -436,13 +436,6 @@ def make_error_response(error: BaseException) -> Response:
     return _make_response(
         500, InvalidInput("service", "request", "answered", type(error).__name__, _SEE_LOG)
     )
-
-
-def _is_about_judge(error: BaseException) -> bool:
-    """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
-    if not isinstance(error, InvalidInput) or not error.owner.startswith("judge "):
-        return False
-    return error.parameter in ("api_key_env", "model", "base_url", "endpoints")
 
 
 def _is_about_disk(error: BaseException) -> bool:

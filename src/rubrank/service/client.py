@@ -208,7 +208,11 @@ class RewardClient:
                     problem = f"its answer is not JSON: {got!r}; is it a reward service?"
                     raise ServiceError(f"{self._public_url}: {problem}") from None
                 return parsed
-            error = ServiceError(_read_error(answer, status), status)
+            try:
+                message = str(json.loads(answer)["error"]["message"])
+            except (ValueError, KeyError, TypeError):  # not the JSON of our service
+                message = f"HTTP {status}: {answer[:200].decode('utf-8', 'replace')}"
+            error = ServiceError(message, status)
             if status not in _RETRIED_STATUSES:
                 break
         raise error
@@ -271,14 +275,6 @@ def _parse_url(url: str | None) -> SplitResult:
     )
 
 
-def _read_error(answer: bytes, status: int) -> str:
-    """Return the message of an error response; its beginning, if it is not the JSON of our service."""
-    try:
-        return str(json.loads(answer)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {status}: {answer[:200].decode('utf-8', 'replace')}"
-
-
 # ----------------------------------------------------------------------------------------------------------- trainers
 
 
@@ -312,9 +308,9 @@ def remote_reward(
                 raise InvalidInput(
                     "remote_reward",
                     "num_generations",
-                    allowed="the number of samples of each prompt, which come one after the other",
+                    allowed="the number of samples of each prompt, one after the other in the batch",
                     got=f"{num_generations} for {len(prompts)} samples",
-                    remedy="Pass num_generations as the trainer has it, for evaluation too, and make the batch size of"
+                    remedy="Pass the num_generations of the trainer, also in evaluation, and make the batch size of"
                     " every process a multiple of it.",
                 )
             row = {}

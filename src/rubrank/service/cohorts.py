@@ -9,8 +9,8 @@
       └──(a sample comes, all callers had left)────┘  └──────(scoring failed)──────┘
 
 A cohort has members (one per sample), and a member has callers: usually one, two if a call was repeated before the
-first was answered, none if the caller has disconnected. A caller that comes when the cohort is not open any more is
-late: it gets its own work as soon as the cohort is done.
+first was answered, none if the caller has disconnected. A caller that comes when the cohort is no longer open is late:
+as soon as the cohort is done, it gets work of its own, which is to score the group again and answer only its sample.
 
 This module knows neither the reward engine nor HTTP: the caller that gets the work scores the group. So it can run in
 the process of the service, or in an actor that several replicas share. What can go wrong, and how it is handled:
@@ -22,7 +22,7 @@ the process of the service, or in an actor that several replicas share. What can
     the same text twice    while the first caller is still connected, it is another sample
     same id, other text    an error while a caller waits under that id, else a new group with the same key
     all callers are gone   at the deadline nothing is scored; the next sample waits for siblings again
-    scoring fails          all callers get the error; the first one that calls again starts another attempt
+    scoring fails          all callers get the error; when they call again, one of them gets the work
     the scorer dies        another waiting caller gets the work
 
 A trainer should send `group_id` and `sample_id`. Without them, a group is identified by prompt and label, and a sample
@@ -123,7 +123,7 @@ class GroupWork:
     size: int
     """Expected number of samples in the group."""
     late: bool
-    """True: only the caller's own sample, which came late, is answered; the others have their answers."""
+    """True: only the caller's own sample, which came late, is answered; its siblings have their answers."""
 
 
 @dataclass(eq=False)
@@ -135,7 +135,7 @@ class _Member:
     digest: bytes
     """A digest of what the policy wrote."""
     rollout: Rollout
-    late: bool = False
+    came_late: bool = False
     """Did it come after the group was closed?"""
     graded: Graded | None = None
     answer: SampleAnswer | None = None
@@ -144,7 +144,7 @@ class _Member:
 
 @dataclass(eq=False)
 class _Cohort:
-    """A group of single samples, and how far it is."""
+    """A group of single samples, and the state that it is in."""
 
     id: int
     key: bytes
@@ -174,7 +174,7 @@ class _Caller:
     replica: str
     """The replica that it is connected to."""
     late: bool
-    """Is its sample scored after the others, because it came after the group was closed?"""
+    """Did it come when the group was no longer open? Then it gets work of its own when the group is done."""
     result: asyncio.Future[SampleAnswer | GroupWork]
     is_waiting: bool = False
     """Has it called `wait_for_siblings`? Before that, judges may still be grading its sample."""
@@ -246,26 +246,27 @@ class Cohorts:
             for member in cohort.members:
                 if member.sample_key != sample.sample_key:
                     continue
-                if member.answer is not None and member.digest == digest:
+                is_same_text = member.digest == digest
+                if is_same_text and member.answer is not None:
                     self._on_event("repeated")
                     return replace(member.answer, repeated=True)
-                if member.digest != digest and is_done:
-                    continue
+                if not is_same_text and is_done:
+                    continue  # the id is used again, for a sample of the next group
                 if not sample.has_sample_id and member.callers:
                     # Without a sample_id, the same text is another sample while the caller that sent it is connected.
                     continue
-                if member.digest == digest or not sample.has_sample_id:
-                    self._on_event("repeated")
-                    is_late = is_done or (member.late and cohort.state != "open")
+                if is_same_text or not sample.has_sample_id:
+                    self._on_event("repeated")  # before it was answered
+                    is_late = is_done or (member.came_late and cohort.state != "open")
                     return self._add_caller(cohort, member, replica, late=is_late)
                 if not member.callers:
                     return self._open_cohort(sample, replica)
                 raise InvalidInput(
                     "request",
                     "sample_id",
-                    allowed="the name of one sample",
-                    got="another text while a call with the first one is waiting",
-                    remedy="Give each sample its own.",
+                    allowed="the id of one sample",
+                    got="a different text while a call with the first one is waiting",
+                    remedy="Give each sample its own sample_id.",
                 )
         if is_done and (cohort.is_full or time.monotonic() - cohort.done_at >= self._deadline):
             return self._open_cohort(sample, replica)
@@ -314,7 +315,7 @@ class Cohorts:
         """Add a new sample to a cohort; the last one closes it."""
         digest = digest_policy_output(sample.rollout)
         number = len(cohort.members)
-        member = _Member(number, sample.sample_key, digest, sample.rollout, late=late)
+        member = _Member(number, sample.sample_key, digest, sample.rollout, came_late=late)
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, member.sample_key, sample.rollout)
         ticket = self._add_caller(cohort, member, replica, late=late)
@@ -370,7 +371,7 @@ class Cohorts:
             self._assign_work(cohort)
 
     def _assign_work(self, cohort: _Cohort) -> None:
-        """Give a closed group to one of its callers, once all wait; give a late caller of a finished group its own."""
+        """Let one caller score a closed group, once all of them wait; let late callers score a group that is done."""
         unanswered = {}
         for caller_id in cohort.callers:
             caller = self._callers[caller_id]

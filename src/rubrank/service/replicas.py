@@ -185,7 +185,7 @@ def check_replicas(config: ServiceConfig, folder: Path) -> None:
         raise InvalidInput(
             _OWNER,
             "rule",
-            allowed="a rule without a state if there are replicas, which would each learn separately",
+            allowed="a rule that does not learn if there are replicas, because each would learn separately",
             got=config.rule,
             remedy="Serve it with one process.",
         )
@@ -230,7 +230,11 @@ def serve_on_ray(
         )(serve.ingress(app)(_Replica))
         serve.run(deployment.bind(), name="rubrank", route_prefix="/")
         on_listening(f"http://{config.host}:{port}")
-        _wait_for_signal()
+        ended = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        while not ended.wait(1.0):
+            pass
         del actors
     finally:
         serve.shutdown()
@@ -252,12 +256,3 @@ def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
     # Any call would do: it returns when the actor runs. "start" is no replica, and is forgotten after some seconds.
     ray.get([cohorts.ping.remote("start"), limits.report.remote("start", {})])
     return [cohorts, limits]
-
-
-def _wait_for_signal() -> None:
-    """Wait until the process gets SIGINT or SIGTERM."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    while not ended.wait(1.0):
-        pass

@@ -98,7 +98,7 @@ def make_shutdown_error() -> RequestRefused:
         "service",
         allowed="running",
         got="shutting down",
-        remedy="Try again: what was paid for is kept.",
+        remedy="Try again: replies of judges that were paid for are kept.",
         where="service",
     )
 

@@ -230,7 +230,7 @@ class _Server(uvicorn.Server):
 def make_opener(
     config: ServiceConfig, folder: Path, failures: list[Exception] | None = None
 ) -> OpenService:
-    """Return the function with which the app opens the service. failures: the error is appended if that fails."""
+    """Return the function with which the app opens the service. failures: gets the error if that fails."""
     secret = config.read_secret(folder)
 
     @asynccontextmanager
@@ -260,9 +260,18 @@ def serve(
     try:
         server.run(sockets=[listener])
     except SystemExit:  # uvicorn could not start
-        if failures:
-            raise _explain_failure(failures[0], config, folder) from None
-        raise
+        if not failures:
+            raise
+        error = failures[0]
+        if isinstance(error, RubrankError):
+            raise error from None
+        where = getattr(error, "filename", None) or config.state_folder(folder)
+        raise InvalidInput(
+            _OWNER,
+            "folder and records",
+            allowed="where files can be written",
+            got=f"{where} ({getattr(error, 'strerror', None) or error})",
+        ) from None
     finally:
         listener.close()
         close_runtime()
@@ -281,7 +290,12 @@ def make_server(
     files: dict[str, Any] = {}
     if tls is not None:
         files = {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
-    _raise_descriptor_limit()
+    # Allow as many connections as the system does: the usual 1,024 may not be enough for one training step.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     # The limit on bodies is later than that of `read_json`, which has a better error.
     limits = ConnectionLimits(Token(config.read_secret(folder)), config.body_timeout + 5.0)
     settings = uvicorn.Config(
@@ -310,15 +324,6 @@ def make_server(
     return _Server(settings, start), listener, url
 
 
-def _raise_descriptor_limit() -> None:
-    """Allow as many connections as the system does: the usual 1,024 may not be enough for one training step."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
-    if soft < most:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
 def _listen(config: ServiceConfig) -> socket.socket:
     """Return a socket that listens on the configured address. Raises InvalidInput if it is in use."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -332,16 +337,3 @@ def _listen(config: ServiceConfig) -> socket.socket:
             got=f"{config.host}:{config.port} ({error.strerror or error})",
             remedy="Choose another port, or 0 for any that is free." if config.port else "",
         ) from None
-
-
-def _explain_failure(error: Exception, config: ServiceConfig, folder: Path) -> Exception:
-    """Return the error for a user whose service cannot start."""
-    if isinstance(error, RubrankError):
-        return error
-    where = getattr(error, "filename", None) or config.state_folder(folder)
-    return InvalidInput(
-        _OWNER,
-        "folder and records",
-        allowed="where files can be written",
-        got=f"{where} ({getattr(error, 'strerror', None) or error})",
-    )

@@ -335,8 +335,8 @@ class Service:
                 return ticket
             task = self._start(self._finish_sample(ticket, single))
         finally:
-            # The sample is pending until its task ends, even if its caller leaves before. Without a task, because it
-            # was answered before or there was an error, it is not pending any more.
+            # The sample is pending until its task ends, even if its caller leaves before. If there is no task, because
+            # it was answered before or there was an error, it is not pending any more.
             if task is None:
                 self._pending -= 1
             else:
@@ -352,7 +352,10 @@ class Service:
         self._pending -= 1
 
     async def _finish_sample(self, ticket: Ticket, single: Group) -> SampleAnswer:
-        """Judge the sample, wait for its siblings, and score the group if this caller is chosen to."""
+        """Judge the sample, wait for its siblings, and score the group if this caller is the one that gets the work.
+
+        single: the sample as a group of one.
+        """
         graded = None
         if self.engine.judges is not None:
             try:
@@ -371,7 +374,7 @@ class Service:
         pairs = self._pairs.pop(ticket.cohort_id, None)
         if isinstance(result, SampleAnswer):  # another caller has scored the group
             return result
-        work = result
+        work: GroupWork = result
         try:
             # The answers of an earlier attempt that could not be stored. They are used if no sample has come since.
             answers = self._unsaved_cohorts.pop(ticket.cohort_id, None)
@@ -573,7 +576,7 @@ class Service:
     def _end_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
+            task.exception()  # marks it as retrieved; if the caller is gone, asyncio would log a warning
 
     # -------------------------------------------------------------------------------------------------- shutdown
 
