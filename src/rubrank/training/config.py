@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rubrank._files import require_file
 from rubrank._plain import validate_model
@@ -34,6 +34,8 @@ from rubrank.options import EngineOptions, option
 from rubrank.rubrics.files import read_settings
 from rubrank.training.engine import RewardEngine
 
+EngineSource: TypeAlias = RewardEngine | str | Path | None
+"""What adapters take: an engine, or the path of a configuration; None: the path in RUBRANK_CONFIG."""
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "frameworks"
 
@@ -98,7 +100,7 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
 
 
 def load_engine(
-    source: RewardEngine | str | Path | None,
+    source: EngineSource,
     owner: str,
     *,
     process: str = "",
@@ -106,8 +108,7 @@ def load_engine(
 ) -> tuple[RewardEngine, str]:
     """The engine of an adapter, and the column in which a row has its own rubric.
 
-    source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
-        in a process.
+    source: the engine of a configuration is made once in a process.
     owner: the trainer, for warnings. Its checkpoints cannot contain what a rule learns, so a rule that learns causes a
         warning, and attributes are controlled only if the configuration names them.
     process: added to the name of the records file, if several processes write records.
@@ -143,6 +144,18 @@ def refuse_late_controls(engine: RewardEngine, owner: str) -> None:
             raise InvalidInput(
                 owner, "attributes", allowed, repr(control.name), "Leave `start` out."
             )
+
+
+def refuse_memory(engine: RewardEngine, owner: str, reason: str, remedy: str = "") -> None:
+    """Raise InvalidInput for a rule that learns from step to step. reason: why this trainer cannot have one."""
+    if engine.remembers:
+        raise InvalidInput(
+            owner,
+            "rule",
+            allowed=f"one without a memory: {reason}",
+            got=repr(engine.rule.name),
+            remedy=remedy,
+        )
 
 
 def warn_if_stateful(engine: RewardEngine, owner: str) -> None:

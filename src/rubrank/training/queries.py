@@ -28,7 +28,14 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.rollouts import find_prompt_opening_tag, rollout_of
+from rubrank.training.rollouts import (
+    find_end_token_ids,
+    find_prompt_opening_tag,
+    find_token_opening_tag,
+    infer_finish_reason,
+    normalize_finish_reason,
+    rollout_of,
+)
 
 INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
 """Columns with the instructions of IFEval, which are read as a rubric."""
@@ -78,6 +85,16 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     )
 
 
+def select_row_columns(columns: Mapping[str, Any], number: int) -> dict[str, Sequence[Any]]:
+    """Return the columns that have one value for each of `number` rows; trainers pass other arguments with them."""
+    row_columns = {}
+    for name, values in columns.items():
+        is_list = isinstance(values, Sequence) and not isinstance(values, str)
+        if is_list and len(values) == number:
+            row_columns[name] = values
+    return row_columns
+
+
 def find_own_rubric(row: Mapping[str, Any], rubric_column: str = "rubric") -> Any:
     """Return the rubric of a row: its rubric column, else the instructions of IFEval; None if it has neither."""
     rubric = row.get(rubric_column)
@@ -92,7 +109,8 @@ class Completion:
 
     content: Any
     """A text, or messages with tool calls and their results."""
-    finish_reason: str | None = None
+    finish_reason: Any = None
+    """A word such as "stop" or "MAX_TOKENS", or an enum member."""
     ids: Any = None
     """The sampled tokens."""
     tokens: int | None = None
@@ -110,7 +128,7 @@ class Completion:
             to_messages(self.content),
             tools=query.tools,
             metadata=query.metadata,
-            finish_reason=self.finish_reason,
+            finish_reason=normalize_finish_reason(self.finish_reason),
             thinking=thinking,
             reasoning_tag=self.reasoning_tag or query.reasoning_tag,
             ids=self.ids,
@@ -119,6 +137,27 @@ class Completion:
             reasoning_tokens=self.reasoning_tokens,
             where=where,
         )
+
+
+def read_token_completion(
+    tokenizer: Any,
+    prompt_ids: Sequence[int],
+    response_ids: Sequence[int],
+    finish_reason: Any,
+    max_tokens: int | None = None,
+) -> Completion:
+    """Return the completion that a trainer has as tokens.
+
+    finish_reason: what the trainer reports; None: it is inferred from the last token and from max_tokens.
+    """
+    if normalize_finish_reason(finish_reason) is None:
+        finish_reason = infer_finish_reason(response_ids, find_end_token_ids(tokenizer), max_tokens)
+    return Completion(
+        tokenizer.decode(response_ids, skip_special_tokens=True),
+        finish_reason,
+        response_ids,
+        reasoning_tag=find_token_opening_tag(tokenizer, prompt_ids),
+    )
 
 
 def make_group(

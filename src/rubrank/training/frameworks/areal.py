@@ -24,11 +24,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import fill_unknown
-from rubrank.training.frameworks.common import EngineSource, read_token_completion
-from rubrank.training.queries import make_query, score_query
-from rubrank.training.rollouts import normalize_finish_reason
+from rubrank.training.queries import make_query, read_token_completion, score_query
 
 _OWNER = "AReaL"
 
@@ -71,15 +69,16 @@ class RubricWorkflow:
             *(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n))
         )
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
-        completions = []
-        for response in responses:
-            reason = normalize_finish_reason(getattr(response, "stop_reason", None))
-            max_tokens = getattr(self.gconfig, "max_new_tokens", None)
-            completions.append(
-                read_token_completion(
-                    self.tokenizer, prompt_ids, response.output_tokens, reason, max_tokens
-                )
+        completions = [
+            read_token_completion(
+                self.tokenizer,
+                prompt_ids,
+                response.output_tokens,
+                getattr(response, "stop_reason", None),
+                getattr(self.gconfig, "max_new_tokens", None),
             )
+            for response in responses
+        ]
         result = await score_query(
             self.rubrank,
             make_query(prompt, row, rubric_column=self.rubric_column),

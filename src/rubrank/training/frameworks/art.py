@@ -24,11 +24,9 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import fill_unknown
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
-from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "ART"
 
@@ -97,12 +95,9 @@ def _read_completion(trajectory: Any) -> Completion:
     last_choice = choices[-1] if choices else None
     token_logprobs = getattr(getattr(last_choice, "logprobs", None), "content", None)
     # The number of tokens is counted in the log-probabilities; without them, a rollout may have reported it.
-    tokens: int | None
+    tokens = None
     if token_logprobs:
         tokens = len(token_logprobs)
-    else:
-        reported = trajectory.metrics.get("completion_tokens")
-        is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
-        tokens = int(reported) if is_number else None
-    reason = normalize_finish_reason(getattr(last_choice, "finish_reason", None))
-    return Completion(completion, reason, tokens=tokens)
+    elif isinstance(trajectory.metrics.get("completion_tokens"), int | float):
+        tokens = int(trajectory.metrics["completion_tokens"])
+    return Completion(completion, getattr(last_choice, "finish_reason", None), tokens=tokens)

@@ -26,16 +26,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import fill_unknown
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
-from rubrank.training.rollouts import (
-    find_end_token_ids,
-    find_last_turn,
-    infer_finish_reason,
-    normalize_finish_reason,
-)
+from rubrank.training.rollouts import find_end_token_ids, find_last_turn, infer_finish_reason
 
 _OWNER = "atropos"
 _NOT_SAMPLED = -100  # in the mask of a rollout's tokens
@@ -106,7 +100,7 @@ class RubricEnv:
         group["scores"] = fill_unknown(result.flat())
 
 
-def _read_finish_reasons(group: Any) -> list[str | None]:
+def _read_finish_reasons(group: Any) -> list[Any]:
     """Return the finish reasons that the environment reports as `finish_reasons` or in its overrides; None: unknown."""
     reasons = group.get("finish_reasons")
     if not reasons:
@@ -115,4 +109,4 @@ def _read_finish_reasons(group: Any) -> list[str | None]:
         ]
     if len(reasons) != len(group["tokens"]):
         return [None] * len(group["tokens"])
-    return [normalize_finish_reason(reason) for reason in reasons]
+    return list(reasons)

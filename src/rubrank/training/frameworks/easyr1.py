@@ -25,9 +25,8 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine, refuse_memory
 from rubrank.training.flat_batch import Sample, score_flat
-from rubrank.training.frameworks.common import EngineSource, refuse_memory
 from rubrank.training.queries import Completion, make_query
 
 REWARD_NAME = "rubrank"

@@ -42,8 +42,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.training.barrier import Barrier
-from rubrank.training.config import load_engine
-from rubrank.training.frameworks.common import EngineSource
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.queries import Completion, make_query, to_plain_data
 from rubrank.training.rollouts import normalize_finish_reason
 

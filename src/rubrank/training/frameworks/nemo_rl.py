@@ -29,7 +29,6 @@ from rubrank.training.config import load_engine
 from rubrank.training.engine import StepRewards
 from rubrank.training.flat_batch import Sample, by_key_and_size, score_flat
 from rubrank.training.queries import Completion, make_query, split_prompt
-from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "NeMo-RL"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")
@@ -101,9 +100,7 @@ class RubricEnvironment:
         for message in log:
             if message.get("role") == "assistant":
                 last_turn = message
-        reason = normalize_finish_reason(last_turn.get("finish_reason"))
-        if last_turn.get("truncated"):
-            reason = "length"
+        reason = "length" if last_turn.get("truncated") else last_turn.get("finish_reason")
         completion = Completion(completion_messages or "", reason, last_turn.get("token_ids"))
         key = repr((query.prompt, query.rubric) if row_id is None else row_id)
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)

@@ -22,11 +22,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.flat_batch import Sample, by_key_and_size, score_flat
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query
-from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "open-instruct"
 
@@ -59,8 +57,7 @@ def reward_function(
                 truth = truth[0]
             row = {"dataset": datasets[i]}
             query = make_query(prompts[i], row, truth, rubric_column=rubric_column)
-            reason = normalize_finish_reason(finish_reasons[i])
-            completion = Completion(text, reason, responses[i])
+            completion = Completion(text, finish_reasons[i], responses[i])
             rollout = completion.to_rollout(query, reward_engine.thinking, _OWNER)
             samples.append(Sample(rollout, (prompts[i], repr(truth)), query.rubric))
         result = await asyncio.to_thread(

@@ -29,8 +29,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges import COMPARES
-from rubrank.training.config import load_engine
-from rubrank.training.frameworks.common import EngineSource
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.metrics import compute_gated_means
 from rubrank.training.queries import make_query, score_query
 

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from rubrank.training.config import load_engine
-from rubrank.training.frameworks.common import EngineSource
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.frameworks.verifiers import reward_episodes
 
 _OWNER = "prime-rl"

@@ -28,11 +28,9 @@ from typing import Any
 import numpy as np
 
 from rubrank.rollouts.rollout import Group
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_group, make_query, split_prompt
-from rubrank.training.rollouts import normalize_finish_reason
 
 NAME = "rubrank"
 _OWNER = "rLLM"
@@ -115,5 +113,4 @@ def _read_completion(trajectory: Any) -> Completion:
     _, messages = split_prompt(_read_conversation(trajectory))
     content = messages or getattr(last_turn, "model_response", None) or ""
     ids = getattr(last_turn, "response_ids", None) or getattr(output, "completion_ids", None)
-    reason = normalize_finish_reason(getattr(output, "finish_reason", None))
-    return Completion(content, reason, ids or None)
+    return Completion(content, getattr(output, "finish_reason", None), ids or None)

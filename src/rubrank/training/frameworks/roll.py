@@ -24,11 +24,14 @@ from functools import cached_property
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import EngineSource, load_engine, refuse_late_controls
 from rubrank.training.engine import fill_unknown
-from rubrank.training.frameworks.common import EngineSource, read_token_completion
-from rubrank.training.queries import Completion, make_query, score_query
-from rubrank.training.rollouts import normalize_finish_reason
+from rubrank.training.queries import (
+    Completion,
+    make_query,
+    read_token_completion,
+    score_query,
+)
 
 _OWNER = "ROLL"
 
@@ -97,7 +100,7 @@ class RubricLoop:
             params = json.loads(item.non_tensor_batch["sampling_params"][0])
         reason = None
         if isinstance(params, dict) and params.get("finish_reasons"):
-            reason = normalize_finish_reason(params["finish_reasons"][0])
+            reason = params["finish_reasons"][0]
         return read_token_completion(self.tokenizer, _read_prompt_ids(item), ids, reason)
 
 

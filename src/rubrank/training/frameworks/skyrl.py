@@ -26,17 +26,11 @@ from __future__ import annotations
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Sample, score_flat
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, Query, make_query
-from rubrank.training.rollouts import (
-    find_last_turn,
-    find_token_opening_tag,
-    normalize_finish_reason,
-    split_turns,
-)
+from rubrank.training.rollouts import find_last_turn, find_token_opening_tag, split_turns
 
 _OWNER = "SkyRL"
 
@@ -127,7 +121,7 @@ def _read_sample(
         query = make_query(decode(prompt_ids))
     completion = Completion(
         split_turns(ids, mask, decode),
-        normalize_finish_reason(reason),
+        reason,
         find_last_turn(ids, mask),
         reasoning_tag=find_token_opening_tag(tokenizer, prompt_ids),
     )

@@ -29,13 +29,11 @@ from typing import Any
 
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine, refuse_memory
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Sample, by_key_and_size, score_flat
-from rubrank.training.frameworks.common import EngineSource, refuse_memory, select_row_columns
 from rubrank.training.frameworks.trl import current_processes
-from rubrank.training.queries import Completion, make_query, split_prompt
-from rubrank.training.rollouts import normalize_finish_reason
+from rubrank.training.queries import Completion, make_query, select_row_columns, split_prompt
 
 _OWNER = "ms-swift"
 _TRAINERS = {
@@ -143,9 +141,7 @@ def _read_samples(
         content: Any = text
         if messages:
             content = [*messages[:-1], {**messages[-1], "content": text}]
-        reason = normalize_finish_reason(row.get("finish_reason"))
-        if row.get("is_truncated"):
-            reason = "length"
+        reason = "length" if row.get("is_truncated") else row.get("finish_reason")
         ids = row.get("response_token_ids")
         if ids and isinstance(ids[0], list):
             ids = ids[-1]  # one list per turn

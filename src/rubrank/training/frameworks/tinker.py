@@ -31,7 +31,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, to_messages
-from rubrank.training.rollouts import find_token_opening_tag, normalize_finish_reason
+from rubrank.training.rollouts import find_token_opening_tag
 
 _OWNER = "RubricGroupBuilder"
 
@@ -122,8 +122,8 @@ class RubricGroupBuilder:
         if tokenizer is not None and hasattr(observation, "to_ints"):
             reasoning_tag = find_token_opening_tag(tokenizer, observation.to_ints())
         # If the sampler reported no reason, the renderer knows whether it found the end of the action.
-        reason = normalize_finish_reason(getattr(action, "stop_reason", None))
-        if reason is None and self.renderer is not None:
+        reason = getattr(action, "stop_reason", None)
+        if not reason and self.renderer is not None:
             _, has_ended = self.renderer.parse_response(action.tokens)
             # Anything else than True or False leaves the reason unknown.
             reason = {True: "stop", False: "length"}.get(has_ended)

@@ -35,8 +35,7 @@ from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Processes, Sample, score_flat
-from rubrank.training.frameworks.common import select_row_columns
-from rubrank.training.queries import find_own_rubric
+from rubrank.training.queries import find_own_rubric, select_row_columns
 from rubrank.training.rollouts import (
     find_end_token_ids,
     find_template_opening_tag,

@@ -35,11 +35,9 @@ from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine
+from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
-from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
-from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "verifiers"
 
@@ -105,15 +103,13 @@ def read_completion(completion: Any, state: Any) -> Completion:
         return Completion(completion)
     turns = state.get("trajectory")
     response = turns[-1]["response"] if turns else None
+    reason = getattr(getattr(response, "message", None), "finish_reason", None)
     if state.get("is_truncated") is True:
-        reason: str | None = "length"
-    else:
-        message = getattr(response, "message", None)
-        reason = getattr(message, "finish_reason", None)
+        reason = "length"
     usage = getattr(response, "usage", None)
     return Completion(
         completion,
-        normalize_finish_reason(reason),
+        reason,
         tokens=getattr(usage, "completion_tokens", None),
         reasoning_tokens=getattr(usage, "reasoning_tokens", None) or None,
     )
@@ -217,13 +213,9 @@ def _read_trace(trace: Any) -> Completion:
     """Return what a trace answered, with finish reason and token counts of its last call that worked."""
     call = next((call for call in reversed(trace.calls) if call.error is None), None)
     usage = getattr(call, "usage", None)
-    if trace.is_truncated:
-        reason: str | None = "length"
-    else:
-        reason = normalize_finish_reason(getattr(call, "finish_reason", None))
     return Completion(
         split_prompt(_read_conversation(trace))[1],
-        reason,
+        "length" if trace.is_truncated else getattr(call, "finish_reason", None),
         tokens=getattr(usage, "completion_tokens", None),
         reasoning_tokens=getattr(usage, "reasoning_tokens", None),
     )

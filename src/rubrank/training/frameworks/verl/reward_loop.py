@@ -27,8 +27,8 @@ from typing import Any
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.barrier import Barrier
+from rubrank.training.config import refuse_memory
 from rubrank.training.engine import RewardEngine, divide_limits
-from rubrank.training.frameworks.common import refuse_memory
 from rubrank.training.frameworks.verl.checkpoint import BARRIER_ACTOR, Fault
 from rubrank.training.frameworks.verl.scores import SingleScorer, SingleScores
 from rubrank.training.frameworks.verl.settings import (
