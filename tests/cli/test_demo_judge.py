@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,9 +18,12 @@ from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.cache import ReplyCache
-from rubrank.judges.parsing.items import score_items
+from rubrank.judges.judge import Reply
+from rubrank.judges.parsing import read_absolute
+from rubrank.judges.prompting import absolute_call
 from rubrank.judges.prompting.reply_form import map_findings_to_numbers
 from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
+from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
 
@@ -150,7 +154,9 @@ def test_all_that_no_gate_stops_are_judged_and_nobody_else(criteria, table):
 def value(name: str, said: dict) -> float:
     """The verdict, or what the items come to."""
     if "items" in said:
-        return score_items(said["items"], Criterion(name=name))[0]
+        criterion = Criterion(name=name)
+        call = absolute_call(criterion, Rollout(prompt="Any.", response="Any."))
+        return read_absolute(Reply(json.dumps(said)), criterion, call=call).value
     return said["verdict"]
 
 

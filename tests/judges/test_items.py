@@ -11,7 +11,6 @@ from prompted import rollout, system
 
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched
-from rubrank.judges.parsing.items import RULES, score_items
 from rubrank.judges.prompting import absolute_call, batched_call
 from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt
 from rubrank.rubrics.rubric import Criterion
@@ -162,7 +161,7 @@ def test_one_verdict_is_asked_where_examples_or_probabilities_want_it():
 def test_prompts_explain_every_word(name, tongue):
     prompt = load_prompt(name, tongue)
     assert prompt.items is not None
-    assert prompt.items.rule in {*RULES, "few"}
+    assert prompt.items.rule == load_prompt(name, "en").items.rule
     text = system(absolute_call(made(name), rollout(), language=tongue))
     assert all(f'"{word}": {meaning}' in text for word, meaning in prompt.items.words.values())
     assert len({word for word, _ in prompt.items.words.values()}) == len(prompt.items.words)
@@ -173,10 +172,9 @@ def test_the_value_is_in_the_domain_and_better_verdicts_never_lower_it(name, dat
     criterion = made(name)
     words = list(load_prompt(name, "en").items.words)
     chosen = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=8))
-    items = [{"item": "x", "verdict": word} for word in chosen]
-    value, _ = score_items(items, criterion)
+    value = read(listed(*chosen), criterion).value
     assert value is not None
     assert criterion.value_domain.holds(value)
     if load_prompt(name, "en").items.rule != "few":
-        better = [{"item": "x", "verdict": words[0]}, *items[1:]]
-        assert score_items(better, criterion)[0] >= value
+        better = listed(words[0], *chosen[1:])
+        assert read(better, criterion).value >= value

@@ -114,22 +114,18 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     if len(text) > _MAX_REPLY_CHARACTERS:
         size = f"{len(text):,} characters, at most {_MAX_REPLY_CHARACTERS:,}"
         raise NoVerdict(f"the reply is too long: {size}")
-    data = "" if call is None else _normalize(_get_data(call))
-
-    def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
-        return [statement for statement in statements if not _is_copied(statement, text, data)]
-
-    all_copied = NoVerdict(f"the verdict is copied from the text under judgment: {text}")
+    data = "" if call is None else _get_data(call)
+    all_copied = f"the verdict is copied from the text under judgment: {text}"
 
     # 1. The usual case: the whole reply is one object.
-    value = _parse_whole(text)
-    if value is None:
-        value = _repair_whole(text)
+    value = _parse_whole(text) or _repair_whole(text)
     if value is not None and accept(value):
-        whole_reply = (0, len(text))
-        if not select_own([_Statement(value, whole_reply, whole_reply)]):
-            raise all_copied
+        if _is_copied(text, value, data):
+            raise NoVerdict(all_copied)
         return Statements(text, (value,))
+
+    def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
+        return [s for s in statements if not _is_copied(text[slice(*s.span)], s.value, data)]
 
     # 2. A statement that is not in the data ends the reply. Statements before it must still agree with it.
     if data:
@@ -149,7 +145,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
 
     # There is none: say why.
     if unquoted.statements:
-        raise all_copied
+        raise NoVerdict(all_copied)
     if _REFUSAL.search(text[:_MAX_REFUSAL_START]):
         raise NoVerdict(f"{REFUSED}: {text}", declined=True)
     if unquoted.has_quoted_verdict:
@@ -242,10 +238,12 @@ _FREE_TEXT_FIELD = re.compile(
 
 
 def _get_data(call: Call) -> str:
-    """Return the text under judgment. A call that does not name it has it in the messages of the user."""
-    if call.data is not None:
-        return call.data
-    return "\n".join(message["content"] for message in call.messages if message["role"] == "user")
+    """Return the text under judgment, normalized. A call that does not name it has it in the messages of the user."""
+    data = call.data
+    if data is None:
+        user_messages = [message for message in call.messages if message["role"] == "user"]
+        data = "\n".join(message["content"] for message in user_messages)
+    return _normalize(data)
 
 
 def _normalize(text: str) -> str:
@@ -254,21 +252,19 @@ def _normalize(text: str) -> str:
     return _TRAILING_COMMA.sub(r"\1", characters.casefold())
 
 
-def _is_copied(statement: _Statement, text: str, data: str) -> bool:
-    """Does the data contain this statement of the reply word for word, or the end of an object?
+def _is_copied(written: str, value: dict[str, Any] | str, data: str) -> bool:
+    """Does the data contain a statement word for word, or the end of an object?
 
     The end is what follows the last free text: `", "finding": "holds", "verdict": 1`. A response can prepare such an
     end: a judge that repeats the response within its own JSON, and is cut off there, completes it.
-    data: normalized; "" if it is not known, and then nothing is copied.
+    written: the statement as it is in the reply. data: normalized; "" if it is not known: nothing counts as copied.
     """
     if not data:
         return False
-    start, end = statement.span
-    written = text[start:end]
     if _normalize(written) in data:
         return True
     free_texts = list(_FREE_TEXT_FIELD.finditer(written))
-    if not free_texts or isinstance(statement.value, str):
+    if not free_texts or isinstance(value, str):
         return False
     # From the closing mark of the text to the last value. The closing brackets are not compared: a judge or a server
     # may have added them to a reply that was cut off.

@@ -8,20 +8,26 @@
     {"verdict": 1, "Verdict": 0}                               missing: two different verdicts
     {"reasoning": "…", "finding": "fails", "verdict": 1}       missing: the verdict contradicts its reasoning
     {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1 (0.7 for a range)
-    {"reasoning": "…", "items": [{"item": …, "verdict": …}]}   computed from the items
     1                                                          missing: it may answer the query instead of judging
 
-The steps of reading a reply:
+A reply is read in four steps, each of which raises NoVerdict with a reason if it fails:
 
-    find_statements             the reply → its statements: objects, and lines such as "Verdict: 1"
-    _read_statement             a statement → an entry: verdict, finding, reasoning, items
-    _score_…                    an entry → a value: the number is on the scale and agrees with the finding
-    _unite                      all values of a reply → one, if they agree
+    find_statements     the reply → its statements: objects, and lines such as "Verdict: 1" (`statements.py`)
+    _read_statement     a statement → an entry: verdict, finding, reasoning, items
+    _score_…            an entry → a value: the number is on the scale and agrees with the finding
+    _unite              the values of all statements → one value, if they agree
 
-Each step raises NoVerdict with a reason if it fails.
+Reasons contain the judge's own words. Given the `call` that was answered, a verdict that is copied from the text under
+judgment is recognised, even without quotation marks.
 
-Reasons contain the judge's own words. `statements.py` says what counts as a quotation; given the `call` that was
-answered, the parser recognises a verdict that is copied from the text under judgment, even without quotation marks.
+If the judge lists items with a verdict for each, code computes the value instead of the judge estimating it:
+
+    CoreFactAccuracy       [right, right, missing]                     0.5: most are right, the first among them
+    SummaryRecall          [stated, in part, absent]                   0.5: the mean
+    MaterialFaithfulness   [supported, contradicted]                   0: one is enough
+
+That value is missing if the list is empty, a verdict is unknown, an item has no text, or there are not as many items as
+in the reference. A parser cannot tell whether the judge looked at the right items.
 """
 
 from __future__ import annotations
@@ -29,15 +35,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from rubrank._plain import shorten
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
-from rubrank.judges.parsing.items import find_items, score_items
 from rubrank.judges.parsing.logprobs import read_distribution
 from rubrank.judges.parsing.statements import (
     NoVerdict,
@@ -46,6 +51,7 @@ from rubrank.judges.parsing.statements import (
     is_refusal,
     shorten_reason,
 )
+from rubrank.judges.prompting.prompt_files import LANGUAGES, load_criterion_prompt
 from rubrank.judges.prompting.reply_form import (
     fold_word,
     make_batch_keys,
@@ -55,107 +61,58 @@ from rubrank.judges.prompting.reply_form import (
 )
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mean_of
-from rubrank.verifiers.verifier import REFUSED, Domain, Verdict
-
-_MAX_REASON = 400  # characters
-_MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
-# "1", "-0.5", ".5"; the lengths are limited so that a number of a million digits takes no time.
-_NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
-# What may follow the verdict in its line: Markdown, a full stop, and the finding in brackets: "** (meets)."
-_REST_OF_LINE = re.compile(
-    r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*"
-)
-# The verdict of a comparison: "A", "Response B", "tie", "回复A".
-_CHOICE = re.compile(
-    r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE
-)
-_CHOICES = {"a": 1.0, "b": 0.0, "tie": 0.5, "equal": 0.5, "平局": 0.5, "平手": 0.5}
-# The names that judges give to the fields of a reply → the name in the schema.
-_FIELD_NAMES = {
-    **dict.fromkeys(("verdict", "结论", "判定", "ranks", "ranking"), "verdict"),
-    **dict.fromkeys(
-        ("reasoning", "reason", "explanation", "rationale", "justification", "analysis"),
-        "reasoning",
-    ),
-    **dict.fromkeys(("推理", "理由", "分析", "解释"), "reasoning"),
-    **dict.fromkeys(("finding", "判断"), "finding"),
-    "items": "items",
-    "criterion": "criterion",
-}
+from rubrank.verifiers.verifier import REFUSED, Domain, Verdict, missing
 
 NumbersOfFindings: TypeAlias = Mapping[str, tuple[float, ...]]
 """Every word for a finding → the numbers that agree with it."""
 
-
-@dataclass(frozen=True)
-class _Entry:
-    """One statement about one criterion, not yet checked."""
-
-    verdict: Any = None
-    finding: Any = None
-    reasoning: str = ""
-    has_items: bool = False
-    items: Any = None
-    """A list, or null for "cannot tell"."""
-
-
-_P = ParamSpec("_P")
 _S = TypeVar("_S")
 _V = TypeVar("_V")
-
-
-def _catch_no_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
-    """Decorate a function that may raise NoVerdict: it returns a missing verdict with that reason instead."""
-
-    @wraps(read)
-    def read_or_missing(*args: _P.args, **kwargs: _P.kwargs) -> Verdict:
-        try:
-            return read(*args, **kwargs)
-        except NoVerdict as problem:
-            return problem.as_verdict()
-
-    return read_or_missing
-
 
 # ---------------------------------------------------------------------------------------------------------- the kinds
 
 
 @only_our_errors
-@_catch_no_verdict
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """Return the verdict of a reply about one criterion: a value of its domain, or missing."""
     items_schema = _find_items_schema(call)
-    statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
+    field = "verdict" if items_schema is None else "items"
     findings = map_findings_to_numbers(criterion)
+    try:
+        statements = find_statements(reply, lambda value: _has_field(value, field), call)
 
-    def read(value: dict[str, Any] | str) -> tuple[float, str]:
-        entry = _read_statement(value, _NUMBER, findings, statements)
-        return _score_entry(entry, criterion, findings, items_schema)
+        def read(value: dict[str, Any] | str) -> tuple[float, str]:
+            entry = _read_statement(value, _NUMBER, findings, statements)
+            return _score_entry(entry, criterion, findings, items_schema)
 
-    return Verdict(*_unite(statements.values, read, statements.text))
+        return Verdict(*_unite(statements.values, read, statements.text))
+    except NoVerdict as problem:
+        return problem.as_verdict()
 
 
-@_catch_no_verdict
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """Return the mean of the domain's values, weighted by their probabilities as verdicts; or missing."""
     verdict = read_absolute(reply, criterion, call=call)
     if verdict.value is None:
         return verdict
     if not reply.logprobs:
-        raise NoVerdict("there are no log-probabilities")
+        return missing("there are no log-probabilities")
     distribution, explanation = read_distribution(reply.logprobs, criterion.scale, verdict.value)
     if not distribution:
-        raise NoVerdict(explanation)
+        return missing(explanation)
+    # Rounding must not take the mean out of the domain.
     mean = min(max(mean_of(distribution), distribution[0][0]), distribution[-1][0])
-    return Verdict(
-        mean, shorten_reason(f"expected from {explanation}: {verdict.reason}"), distribution
-    )
+    reason = shorten_reason(f"expected from {explanation}: {verdict.reason}")
+    return Verdict(mean, reason, distribution)
 
 
 def add_probabilities(
     verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None
 ) -> Verdict:
-    """Return the verdict with the probabilities of all values, if the reply shows them; else as it is."""
+    """Return the verdict with the probabilities of all values; unchanged if the reply does not show them.
+
+    key: the criterion's field, in a reply about several criteria.
+    """
     if verdict.value is None or not reply.logprobs:
         return verdict
     distribution, _ = read_distribution(reply.logprobs, criterion.scale, verdict.value, key)
@@ -171,47 +128,44 @@ def read_batched(
     def accept(value: Mapping[str, Any]) -> bool:
         if any(_find_criterion(field, names) is not None for field in _unwrap_batch(value)):
             return True
-        return len(criteria) == 1 and (_has_verdict(value) or _has_items(value))
+        return len(criteria) == 1 and _is_entry(value)
 
     try:
         statements = find_statements(reply, accept, call)
-        objects = [_unwrap_batch(value) for value in statements.values if isinstance(value, dict)]
-        if len(objects) < len(statements.values):
-            raise NoVerdict(f"no JSON in the reply: {statements.text}")
+        objects = [_unwrap_batch(value) for value in _require_objects(statements)]
     except NoVerdict as problem:
         return {criterion.name: problem.as_verdict() for criterion in criteria}
-
-    @_catch_no_verdict
-    def read(i: int, key: str) -> Verdict:
-        """Return the verdict about one criterion; if it is missing, the others may have one."""
+    verdicts = {}
+    for i, key in enumerate(make_batch_keys(criteria)):
         criterion = criteria[i]
-        items_schema = _find_items_schema(call, key)
-        findings = map_findings_to_numbers(criterion)
-
-        def read_content(content: Any) -> tuple[float, str]:
-            entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
-            return _score_entry(entry, criterion, findings, items_schema)
-
-        contents = _find_contents(objects, i, names, statements.text)
-        if not contents and len(criteria) == 1:  # its verdict may come without the name
-            contents = [value for value in objects if _has_verdict(value) or _has_items(value)]
-        if not contents:
-            raise NoVerdict(f"no verdict about it in the reply: {statements.text}")
-        return Verdict(*_unite(contents, read_content, statements.text))
-
-    return {criteria[i].name: read(i, key) for i, key in enumerate(make_batch_keys(criteria))}
+        try:
+            contents = _find_contents(objects, i, names, statements.text)
+            if not contents and len(criteria) == 1:  # the verdict may come without the name
+                contents = [value for value in objects if _is_entry(value)]
+            if not contents:
+                raise NoVerdict(f"no verdict about it in the reply: {statements.text}")
+            items_schema = _find_items_schema(call, key)
+            verdicts[criterion.name] = _read_contents(
+                contents, criterion, items_schema, statements.text
+            )
+        except NoVerdict as problem:  # the other criteria may have a verdict
+            verdicts[criterion.name] = problem.as_verdict()
+    return verdicts
 
 
-@_catch_no_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     """Return the verdict of a comparison: 1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
-    statements = find_statements(reply, _has_verdict, call)
     findings = map_pairwise_findings_to_numbers()
+    try:
+        statements = find_statements(reply, lambda value: _has_field(value, "verdict"), call)
 
-    def read(value: dict[str, Any] | str) -> tuple[float, str]:
-        return _score_choice(_read_statement(value, _CHOICE, findings, statements), findings)
+        def read(value: dict[str, Any] | str) -> tuple[float, str]:
+            entry = _read_statement(value, _CHOICE, findings, statements)
+            return _score_choice(entry, findings)
 
-    return Verdict(*_unite(statements.values, read, statements.text))
+        return Verdict(*_unite(statements.values, read, statements.text))
+    except NoVerdict as problem:
+        return problem.as_verdict()
 
 
 def read_listwise(
@@ -226,10 +180,8 @@ def read_listwise(
 
 def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...], str]:
     """Return dense ranks of the n responses, and the reason; raises NoVerdict if they are missing."""
-    statements = find_statements(reply, _has_verdict, call)
-    objects = [value for value in statements.values if isinstance(value, dict)]
-    if len(objects) < len(statements.values):
-        raise NoVerdict(f"no JSON in the reply: {statements.text}")
+    statements = find_statements(reply, lambda value: _has_field(value, "verdict"), call)
+    objects = _require_objects(statements)
     return _unite(objects, lambda value: _read_ranks(_read_object(value), n), statements.text)
 
 
@@ -256,17 +208,54 @@ def _unite(
 
 # ------------------------------------------------------------------------------------------------ statement → entry
 
+# The names that judges give to the fields of a reply → the name in the schema.
+_FIELD_NAMES = {
+    **dict.fromkeys(("verdict", "结论", "判定", "ranks", "ranking"), "verdict"),
+    **dict.fromkeys(
+        ("reasoning", "reason", "explanation", "rationale", "justification", "analysis"),
+        "reasoning",
+    ),
+    **dict.fromkeys(("推理", "理由", "分析", "解释"), "reasoning"),
+    **dict.fromkeys(("finding", "判断"), "finding"),
+    "items": "items",
+    "criterion": "criterion",
+}
+# What may follow the verdict in its line: Markdown, a full stop, and the finding in brackets: "** (meets)."
+_REST_OF_LINE = re.compile(
+    r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*"
+)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One statement about one criterion, not yet checked."""
+
+    verdict: Any = None
+    finding: Any = None
+    reasoning: str = ""
+    has_items: bool = False
+    items: Any = None
+    """A list, or null for "cannot tell"."""
+
 
 def _find_field_name(name: str) -> str | None:
     return _FIELD_NAMES.get(name.strip().casefold())
 
 
-def _has_verdict(value: Mapping[str, Any]) -> bool:
-    return any(_find_field_name(name) == "verdict" for name in value)
+def _has_field(value: Mapping[str, Any], field: str) -> bool:
+    return any(_find_field_name(name) == field for name in value)
 
 
-def _has_items(value: Mapping[str, Any]) -> bool:
-    return any(_find_field_name(name) == "items" for name in value)
+def _is_entry(value: Mapping[str, Any]) -> bool:
+    return _has_field(value, "verdict") or _has_field(value, "items")
+
+
+def _require_objects(statements: Statements) -> list[dict[str, Any]]:
+    """Return the statements, all of which must be objects."""
+    objects = [value for value in statements.values if isinstance(value, dict)]
+    if len(objects) < len(statements.values):
+        raise NoVerdict(f"no JSON in the reply: {statements.text}")
+    return objects
 
 
 def _read_object(value: Mapping[str, Any]) -> _Entry:
@@ -303,7 +292,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
 def _read_statement(
     value: dict[str, Any] | str,
     pattern: re.Pattern[str],
-    numbers: NumbersOfFindings,
+    findings: NumbersOfFindings,
     statements: Statements,
 ) -> _Entry:
     """Read an object, or a line such as "1" or "A (better)" with this pattern.
@@ -313,15 +302,29 @@ def _read_statement(
     if isinstance(value, dict):
         return _read_object(value)
     line = value.strip()
-    match = pattern.match(line)
-    rest = None if match is None else _REST_OF_LINE.fullmatch(line[match.end() :])
-    finding = "" if rest is None else rest["finding"] or ""
-    if match is None or rest is None or (finding and fold_word(finding) not in numbers):
-        raise NoVerdict(f"no verdict in the line “{shorten(line, 60)}”: {statements.text}")
-    return _Entry(match[0], finding or statements.finding, statements.text.strip())
+    verdict = pattern.match(line)
+    rest = None if verdict is None else _REST_OF_LINE.fullmatch(line, verdict.end())
+    if verdict is not None and rest is not None:
+        finding = rest["finding"]
+        if not finding:
+            return _Entry(verdict[0], statements.finding, statements.text.strip())
+        if fold_word(finding) in findings:
+            return _Entry(verdict[0], finding, statements.text.strip())
+    raise NoVerdict(f"no verdict in the line “{shorten(line, 60)}”: {statements.text}")
 
 
 # ---------------------------------------------------------------------------------------------------- entry → verdict
+
+# "1", "-0.5", ".5"; the lengths are limited so that a number of a million digits takes no time.
+_NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
+# The verdict of a comparison: "A", "Response B", "tie", "回复A".
+_CHOICE = re.compile(
+    r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE
+)
+_CHOICES = {"a": 1.0, "b": 0.0, "tie": 0.5, "equal": 0.5, "平局": 0.5, "平手": 0.5}
+_NO_REASON = "the judge gave no reason"
+_MAX_REASON = 400  # characters
+_MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
 
 
 def _score_entry(
@@ -330,18 +333,15 @@ def _score_entry(
     findings: NumbersOfFindings,
     items_schema: Mapping[str, Any] | None,
 ) -> tuple[float, str]:
-    """Return value and reason of an entry: computed from its items, or its verdict on the criterion's scale."""
+    """Return value and reason of an entry: computed from its items, or its verdict on the criterion's scale.
+
+    items_schema: of the list of items that the judge was asked for; None: it was asked for a verdict.
+    """
     if items_schema is not None or entry.has_items:
         if not entry.has_items:
             raise NoVerdict("not the form that was asked for: no list of items")
-        if entry.verdict is not None or find_items(criterion) is None:
-            raise NoVerdict("not the form that was asked for: a list of items")
-        _refuse_null(entry.items, entry)
         count = None if items_schema is None else items_schema.get("minItems")
-        value, explanation = score_items(entry.items, criterion, count)
-        if value is None:
-            raise NoVerdict(f"{explanation}: {entry.reasoning}")
-        return value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": "))
+        return _score_items(entry, criterion, count)
     _refuse_null(entry.verdict, entry)
     scale = criterion.scale
     written = _parse_number(entry.verdict, criterion.value_domain)
@@ -354,31 +354,19 @@ def _score_entry(
         problem = f"verdict {shorten(str(entry.verdict), 60)} is not {allowed}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
     _check_finding(entry, number, findings)
-    return value, _make_reason(entry)
+    return value, shorten_reason(entry.reasoning) or _NO_REASON
 
 
-def _refuse_null(answer: Any, entry: _Entry) -> None:
-    """Raise NoVerdict for null, the answer of a judge that cannot tell."""
-    if answer is None:
-        raise NoVerdict(f"the judge cannot tell: {entry.reasoning}", declined=True)
-
-
-def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
-    """Return the schema of the list of items that a call asks for; None if it asks for none.
-
-    key: the field of the criterion, in a batch.
-    """
-    if call is None or call.schema is None:
+def _parse_number(verdict: Any, domain: Domain) -> float | None:
+    """Return the number that a judge wrote as a number, a text or, in a binary domain, a truth value; else None."""
+    if isinstance(verdict, bool):
+        return float(verdict) if domain.kind == "binary" else None
+    if isinstance(verdict, str):
+        match = _NUMBER.fullmatch(verdict.strip())
+        return float(match[0]) if match else None
+    if not isinstance(verdict, int | float) or abs(verdict) > 1e300 or not math.isfinite(verdict):
         return None
-    schema: Any = call.schema
-    if key is not None:
-        schema = schema["properties"].get(key, {})
-    items = schema.get("properties", {}).get("items")
-    if items is None:
-        return None
-    alternatives = items.get("anyOf", [items])  # a list, or null if the judge may decline
-    array: Mapping[str, Any] = next((a for a in alternatives if a.get("type") == "array"), {})
-    return array
+    return float(verdict)
 
 
 def _score_choice(entry: _Entry, findings: NumbersOfFindings) -> tuple[float, str]:
@@ -386,12 +374,11 @@ def _score_choice(entry: _Entry, findings: NumbersOfFindings) -> tuple[float, st
     _refuse_null(entry.verdict, entry)
     match = _CHOICE.fullmatch(str(entry.verdict).strip())
     if match is None:
-        raise NoVerdict(
-            f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}"
-        )
+        problem = f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie"
+        raise NoVerdict(f"{problem}: {entry.reasoning}")
     score = _CHOICES[match[1].lower()]
     _check_finding(entry, score, findings)
-    return score, _make_reason(entry)
+    return score, shorten_reason(entry.reasoning) or _NO_REASON
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
@@ -415,29 +402,136 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     if any(number not in range(1, n + 1) or dense_ranks[int(number) - 1] != 1 for number in best):
         problem = f"verdict contradicts its reasoning: best are {best}, ranks {ranks}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
-    return dense_ranks, _make_reason(entry, max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE))
+    limit = max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE)
+    return dense_ranks, shorten_reason(entry.reasoning, limit) or _NO_REASON
 
 
-def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> None:
-    """Raise if the finding agrees only with other numbers. One in the judge's own words agrees with all."""
-    agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
-    if agreeing_numbers is None:
-        return
-    if number not in agreeing_numbers:
+def _refuse_null(answer: Any, entry: _Entry) -> None:
+    """Raise NoVerdict for null, the answer of a judge that cannot tell."""
+    if answer is None:
+        raise NoVerdict(f"the judge cannot tell: {entry.reasoning}", declined=True)
+
+
+def _check_finding(entry: _Entry, number: float, findings: NumbersOfFindings) -> None:
+    """Raise NoVerdict if the finding agrees only with other numbers. One in the judge's own words agrees with all."""
+    agreeing_numbers = findings.get(fold_word(entry.finding)) if entry.finding else None
+    if agreeing_numbers is not None and number not in agreeing_numbers:
         contradiction = f"found “{shorten(str(entry.finding), 40)}”, said {entry.verdict}"
         raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 
 
-def _parse_number(verdict: Any, domain: Domain) -> float | None:
-    """Return the number that a judge wrote as a number, a text or, in a binary domain, a truth value; else None."""
-    if isinstance(verdict, bool):
-        return float(verdict) if domain.kind == "binary" else None
-    if isinstance(verdict, str):
-        match = _NUMBER.fullmatch(verdict.strip())
-        return float(match[0]) if match else None
-    if not isinstance(verdict, int | float) or abs(verdict) > 1e300 or not math.isfinite(verdict):
+# -------------------------------------------------------------------------------------------------------------- items
+
+_MAX_ITEMS = 500
+_TOLERABLE_DEFECTS = 2  # under the rule "few", if the criterion has no parameter `most`
+
+
+def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
+    """Return the schema of the list of items that a call asks for; None if it asks for none.
+
+    key: the field of the criterion, in a batch.
+    """
+    if call is None or call.schema is None:
         return None
-    return float(verdict)
+    schema: Any = call.schema
+    if key is not None:
+        schema = schema["properties"].get(key, {})
+    items = schema.get("properties", {}).get("items")
+    if items is None:
+        return None
+    alternatives = items.get("anyOf", [items])  # a list, or null if the judge may decline
+    array: Mapping[str, Any] = next((a for a in alternatives if a.get("type") == "array"), {})
+    return array
+
+
+def _score_items(entry: _Entry, criterion: Criterion, count: int | None) -> tuple[float, str]:
+    """Return the value that follows from the verdicts on the items, and the reason; raises NoVerdict.
+
+    count: how many items there must be; None: any number.
+    """
+    form = load_criterion_prompt(criterion, "en").items
+    if entry.verdict is not None or form is None:
+        raise NoVerdict("not the form that was asked for: a list of items")
+    _refuse_null(entry.items, entry)
+    verdicts = _read_item_verdicts(entry, criterion)
+    if count is not None and len(verdicts) != count:
+        problem = f"{len(verdicts)} items are judged, the reference has {count}"
+        raise NoVerdict(f"{problem}: {entry.reasoning}")
+    domain = criterion.value_domain
+    if form.rule == "few":
+        tolerable = criterion.params.get("most", _TOLERABLE_DEFECTS)
+        if not isinstance(tolerable, int):
+            tolerable = _TOLERABLE_DEFECTS
+        value = domain.high if len(verdicts) <= tolerable else domain.low
+        explanation = f"{len(verdicts)} signs, {tolerable} are tolerable"
+    else:
+        if not verdicts:
+            raise NoVerdict(f"the list of items is empty: {entry.reasoning}")
+        share = _compute_share(form.rule, verdicts)
+        exact = domain.low + share * (domain.high - domain.low)
+        if domain.values:
+            value = min(domain.values, key=lambda allowed: abs(allowed - exact))
+        else:
+            value = round(exact, 10)
+        counts = Counter(verdicts)
+        explanation = ", ".join(
+            f"{counts[name]} {word}" for name, (word, _) in form.words.items() if counts[name]
+        )
+    return value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": "))
+
+
+def _read_item_verdicts(entry: _Entry, criterion: Criterion) -> list[str]:
+    """Return the verdict on every item, by its name in the prompt file; raises NoVerdict."""
+    names_by_word: dict[str, str] = {}
+    for language in LANGUAGES:
+        form = load_criterion_prompt(criterion, language).items
+        assert form is not None  # `_score_items` has refused criteria without items
+        for name, (word, _) in form.words.items():
+            names_by_word[fold_word(word)] = name
+            # The name itself is understood, too, unless it is the word for another verdict.
+            names_by_word.setdefault(fold_word(name), name)
+
+    def refuse(problem: str) -> NoVerdict:
+        return NoVerdict(f"{problem}: {entry.reasoning}")
+
+    if not isinstance(entry.items, list):
+        raise refuse("no list of items in the reply")
+    if len(entry.items) > _MAX_ITEMS:
+        raise refuse(f"a list of {len(entry.items)} items")
+    verdicts = []
+    for number, item in enumerate(entry.items, 1):
+        if not isinstance(item, Mapping) or set(item) != {"item", "verdict"}:
+            raise refuse(f"item {number} is not an object with item and verdict: {str(item)[:60]}")
+        if not isinstance(item["item"], str) or not item["item"].strip():
+            raise refuse(f"item {number} has no text")
+        word = item["verdict"]
+        if not isinstance(word, str) or fold_word(word) not in names_by_word:
+            raise refuse(f"verdict {str(word)[:40]!r} of item {number} is not one of the words")
+        verdicts.append(names_by_word[fold_word(word)])
+    return verdicts
+
+
+def _compute_share(rule: str, verdicts: Sequence[str]) -> float:
+    """Return the share of the domain that verdicts on items give under a rule of a prompt file (`Items.rule`)."""
+    n = len(verdicts)
+    if rule == "facts":
+        if set(verdicts) == {"right"}:
+            return 1.0
+        # Half, if none is wrong, the main one is there, and they get half of the credit.
+        credit = verdicts.count("right") + 0.5 * verdicts.count("imprecise")
+        if "wrong" in verdicts or verdicts[0] == "missing" or credit < 0.5 * n:
+            return 0.0
+        return 0.5
+    if rule == "mean":
+        return (verdicts.count("stated") + 0.5 * verdicts.count("part")) / n
+    if rule == "none bad":
+        return 0.0 if {"unsupported", "contradicted"} & set(verdicts) else 1.0
+    share_of_yes = verdicts.count("yes") / n
+    if rule == "share":
+        return share_of_yes
+    if rule == "composed":  # the mean of "all are yes" and the share
+        return (float(share_of_yes == 1.0) + share_of_yes) / 2
+    raise ValueError(f"there is no rule {rule!r} for items")
 
 
 # ------------------------------------------------------------------------------------------------------------- batches
@@ -446,7 +540,7 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
 def _unwrap_batch(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the entries of a batch by criterion. Some judges wrap them in one outer field."""
     inner = next(iter(value.values())) if len(value) == 1 else value
-    if isinstance(inner, Mapping) and not _has_verdict(inner) and not _has_items(inner):
+    if isinstance(inner, Mapping) and not _is_entry(inner):
         return inner
     return value
 
@@ -460,14 +554,13 @@ def _map_names_to_criteria(criteria: Sequence[Criterion]) -> dict[str, int | Non
         *enumerate(make_batch_keys(criteria)),
         *enumerate(criterion.name for criterion in criteria),
     ]
-    loose: dict[str, int | None] = {}
+    folded: dict[str, int | None] = {}
     for i, name in names:
-        if loose.setdefault(_fold_name(name), i) != i:
-            loose[_fold_name(name)] = None
-    exact = {
-        name: i for i, name in reversed(names)
-    }  # a key wins over the name of another criterion
-    return {**loose, **exact}
+        if folded.setdefault(_fold_name(name), i) != i:
+            folded[_fold_name(name)] = None
+    # Reversed, so that a key wins over the name of another criterion.
+    exact = {name: i for i, name in reversed(names)}
+    return {**folded, **exact}
 
 
 def _find_criterion(field: str, names: Mapping[str, int | None]) -> int | None:
@@ -492,9 +585,21 @@ def _find_contents(
     return contents
 
 
+def _read_contents(
+    contents: Sequence[Any],
+    criterion: Criterion,
+    items_schema: Mapping[str, Any] | None,
+    text: str,
+) -> Verdict:
+    """Return the verdict that the contents of a criterion's fields agree on: objects, or verdicts alone."""
+    findings = map_findings_to_numbers(criterion)
+
+    def read(content: Any) -> tuple[float, str]:
+        entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
+        return _score_entry(entry, criterion, findings, items_schema)
+
+    return Verdict(*_unite(contents, read, text))
+
+
 def _fold_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
-
-
-def _make_reason(entry: _Entry, limit: int = _MAX_REASON) -> str:
-    return shorten_reason(entry.reasoning, limit) or "the judge gave no reason"

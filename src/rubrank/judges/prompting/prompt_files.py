@@ -29,7 +29,7 @@ And if a criterion needs them:
     [params]                        how a parameter is put into words; {} is its value, `name=true` for truth values
     keys: It must hold these keys or columns: {}.
     [items]                         what a judge lists instead of giving a verdict; code computes the value
-    rule: facts                     how, a name in `parsing/items.py`
+    rule: facts                     how, a name in `parsing/verdicts.py`
     values: 3                       the rule is for domains with so many values; 0 = a range
     each: every core fact           what an item is
     count: reference                there must be as many items as the reference has (may be left out)
@@ -64,7 +64,7 @@ class Items:
     """The section `items`: what a judge lists instead of giving a verdict, and what it says about each item."""
 
     rule: str
-    """How code computes a value from the items; a name in `parsing/items.py`."""
+    """How code computes a value from the items; a name in `parsing/verdicts.py`."""
     values: int
     """The rule is for domains with this many values; 0: a range."""
     each: str
