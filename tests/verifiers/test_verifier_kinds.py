@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.data import find_json
-from rubrank.verifiers.text.patterns import is_iban, passes_luhn
-from rubrank.verifiers.text.similarity import longest_common, tokenize
+from rubrank.verifiers.paper.penalty import is_iban, passes_luhn
+from rubrank.verifiers.similarity import longest_common, tokenize
 from rubrank.verifiers.truth.quantities import count_digits, read_measurement
 from rubrank.verifiers.verifier import find_verifier
 

@@ -34,9 +34,8 @@ FAMILIES: tuple[str, ...] = (
     # answers that are data, compared texts, how a reply is given
     "data",
     "sql",
-    "text.patterns",
-    "text.similarity",
-    "text.overlap",
+    "similarity",
+    "overlap",
     "truth.quantities",
     "truth.dates",
     "reply",

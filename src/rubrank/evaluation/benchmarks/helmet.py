@@ -38,7 +38,7 @@ from rubrank.evaluation.benchmark import (
     mean,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
-from rubrank.verifiers.text.similarity import longest_common
+from rubrank.verifiers.similarity import longest_common
 
 CATEGORY_OF = {
     "json_kv": "recall",

@@ -1,1 +1,0 @@
-"""Texts compared with references, materials and rules of writing."""
