@@ -23,15 +23,7 @@ from dataclasses import replace
 
 from rubrank.drafting.rules import Constraint, Rule, endings, formats, keywords, structure
 from rubrank.drafting.rules.chinese import compile_chinese
-from rubrank.drafting.sentences import (
-    RESPONSE,
-    Sentence,
-    any_of,
-    pattern,
-    prepare_sentences,
-    read_table,
-    words,
-)
+from rubrank.drafting.sentences import Sentence, pattern, prepare_sentences, read_table
 
 RULES: tuple[Rule, ...] = (
     structure.find_lengths,
@@ -101,42 +93,38 @@ def compile_prompt(prompt: str) -> list[Constraint]:
 _LONGEST_FRAGMENT = 12
 """A sentence of up to this many words is a request even without a verb that asks: "300 words, no commas."."""
 # "you must", "make sure"
-_DIRECTIVE = pattern(rf"\b{words('directive')}\b")
-_NUMBERING = r"\d+[.)]\s*|[-*•]\s*"
-_LEAD_IN = rf"{words('lead-in')}\b[,:]?\s+"
-_OPENING_PHRASE = rf"{words('opening word')}\b[^,.]{{0,80}},\s*"
-_ADVERB = r"(?:kindly\s+|just\s+|only\s+|always\s+|briefly\s+|concisely\s+)?"
+_DIRECTIVE = pattern(r"\b{directive}\b")
 # "2. Then, in your own words, briefly explain …"
 _IMPERATIVE = pattern(
-    rf"^\W*(?:{_NUMBERING}|{_LEAD_IN})*(?:{_OPENING_PHRASE})?{_ADVERB}{words('imperative')}\b"
+    # "2. ", "then, "
+    r"^\W*(?:\d+[.)]\s*|[-*•]\s*|{lead-in}\b[,:]?\s+)*"
+    # "in your own words, "
+    r"(?:{opening word}\b[^,.]{0,80},\s*)?"
+    r"(?:kindly\s+|just\s+|only\s+|always\s+|briefly\s+|concisely\s+)?{imperative}\b"
 )
 
 # "How many words does an essay have?"
-_QUESTION = pattern(rf"^\W*{words('question word')}\b[^?]*\?\s*$")
+_QUESTION = pattern(r"^\W*{question word}\b[^?]*\?\s*$")
 # "Can you keep your answer short?"
 _QUESTION_ABOUT_RESPONSE = pattern(r"\b(?:your|you write|please)\b")
 # "I wrote a 500 word essay" tells something, unless a wish follows: "I have an essay that should …"
 _NARRATION = pattern(
-    r"^\W*(?:i|we|he|she|they|it|this|there|my|his|her|our|their)\s+",
-    words("narrated verb"),
-    r"\b(?!.*\b(?:please|need|want|should|must|like you|forbidden to|prohibited to|important to)\b)",
+    r"^\W*(?:i|we|he|she|they|it|this|there|my|his|her|our|their)\s+"
+    r"{narrated verb}"
+    r"\b(?!.*\b(?:please|need|want|should|must|like you|forbidden to|prohibited to|important to)\b)"
     # "My essay has 3 paragraphs"
-    r"|^\W*(?:my|our|his|her|their)\s+(?:[\w'-]+\s+){1,3}?(?:has|have|had|contains|contained|is|was)\b",
-    r"(?!.*\b(?:please|need|want|should|must|like you|to be|required|limited)\b)",
+    r"|^\W*(?:my|our|his|her|their)\s+(?:[\w'-]+\s+){1,3}?(?:has|have|had|contains|contained|is|was)\b"
+    r"(?!.*\b(?:please|need|want|should|must|like you|to be|required|limited)\b)"
 )
 # "import os", "#include <stdio.h>", "x = 1;". Case matters: "Return the result as JSON." is no code.
 _CODE_LINE = re.compile(
-    r"^\s*"
-    + any_of(
-        r"#\s*(?:include|define)",
-        r"//|/\*|import |from \w+ import|def |class |return |\w*[Ee]rror:|\$ |>>>|at \w+\.\w+|<\w+",
-    )
-    + r"|[{};]\s*$",
+    r"^\s*(?:#\s*(?:include|define)|//|/\*|import |from \w+ import|def |class |return |\w*[Ee]rror:"
+    r"|\$ |>>>|at \w+\.\w+|<\w+)|[{};]\s*$"
 )
 # "Write a function that returns True if a text has at most 8 characters": demands on a program, not on the response
 _PROGRAM = pattern(
-    rf"\b{words('program')}\b[^.]{{0,60}}?",
-    r"\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
+    r"\b{program}\b[^.]{0,60}?"
+    r"\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b"
 )
 # "your answer", "the whole output"
 _ABOUT_RESPONSE = pattern(
@@ -144,9 +132,9 @@ _ABOUT_RESPONSE = pattern(
 )
 # "My teacher told me to write 500 words": somebody else's demand
 _REPORTED = pattern(
-    rf"^\W*(?!please\b)(?!(?:my|the|our|his|her|their) {RESPONSE}\b)",
-    r"(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b",
-    rf"{words('reported demand')}\b",
+    r"^\W*(?!please\b)(?!(?:my|the|our|his|her|their) {the response}\b)"
+    r"(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b"
+    r"{reported demand}\b"
 )
 # "Our style guide says headlines are short" is the guide's demand; "my teacher wants 500 words, help me" the user's.
 _OWN_WISH = pattern(
@@ -183,14 +171,14 @@ def is_request(sentence: Sentence) -> bool:
 # "a story about a boy who was told to write 100 words": what the story tells. It needs "about" or the like, and then
 # "who"; between them there is no word with which a request about the response could begin.
 _STORY = pattern(
-    r"\b(?:about|between|where|featuring)\s+(?:(?!\b(?:with|using|in at|that has|that have)\b)[^.,;:⟨]){0,60}?",
+    r"\b(?:about|between|where|featuring)\s+(?:(?!\b(?:with|using|in at|that has|that have)\b)[^.,;:⟨]){0,60}?"
     # The story ends where the request goes on: "… who sails in at least 300 words".
-    r"\b(?:who|whom)\b(?:(?!\b(?:(?:in|with|using|of) (?:at|no|exactly|about|around)\b|in ⟨q\d+⟩ words))[^.,;:])*",
+    r"\b(?:who|whom)\b(?:(?!\b(?:(?:in|with|using|of) (?:at|no|exactly|about|around)\b|in ⟨q\d+⟩ words))[^.,;:])*"
 )
 # "a town where it is forbidden to say ⟨s0⟩": the town's rule; "a story where …" may speak of the response
 _SETTING = pattern(
-    rf"\b(?:a|an|the|some)\s+(?:\w+\s)?(?!{RESPONSE}\b)\w+\s+(?:where|in which)\b",
-    r"(?:(?!\b(?:your|the) (?:response|answer|story|text)\b)[^.;:])*",
+    r"\b(?:a|an|the|some)\s+(?:\w+\s)?(?!{the response}\b)\w+\s+(?:where|in which)\b"
+    r"(?:(?!\b(?:your|the) (?:response|answer|story|text)\b)[^.;:])*"
 )
 # "why all caps emails feel rude": a fact to explain; "why the sky is blue in 50 words" ends with a request
 _REASON = pattern(

@@ -37,7 +37,7 @@ from typing import Any, Literal
 
 from rubrank._plain import word_list
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.drafting.sentences import NUMBER, fold_text, read_data, read_number
+from rubrank.drafting.sentences import fold_text, pattern, read_data, read_number
 from rubrank.errors import RubrankError
 from rubrank.verifiers.shared.numbers import read_han
 from rubrank.verifiers.verifier import find_verifier
@@ -307,6 +307,7 @@ _NUMBER_WORDS = {
     "both": 2,
     "couple": 2,
 }
+_NUMBER = pattern("{number}")
 _HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
 _FREE_PARAMETERS = word_list("""
     relation let_relation capital_relation lang unit kinds language format pattern case style marks need scope
@@ -324,7 +325,7 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     folded = fold_text(prompt)
     # All numbers in the prompt: as digits, as English words, as words such as "twice", as Chinese numerals.
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
-    numbers |= {read_number(text) for text in re.findall(NUMBER, folded)}
+    numbers |= {read_number(text) for text in _NUMBER.findall(folded)}
     for word, number in _NUMBER_WORDS.items():
         if re.search(rf"\b{word}\b", folded):
             numbers.add(number)

@@ -43,30 +43,28 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.drafting.sentences import pattern, words
+from rubrank.drafting.sentences import pattern
 from rubrank.errors import InvalidInput
 from rubrank.records.findings import LEAST_GROUPS, TIED_SHARE, Finding, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
 # "good", "appropriate"; 含糊 ("vague") is the list of such words in Chinese, which has no spaces around words.
-_VAGUE = pattern(rf"\b{words('vague')}\b|{words('含糊')}")
+_VAGUE = pattern(r"\b{vague}\b|{含糊}")
 _MOST_VAGUE_WORDS = 14
 """A question with more words than this usually says what it means."""
 # Two predicates: "polite and correct", "names the dose and warns of …"; not "salt and pepper".
-# By its ending: helpful, useful, concise, correct, polite, clear, short, true, …
-_ADJECTIVE = r"\w+(?:ful|ous|ive|able|ible|al|ic|ed|ent|ant|ate|ct|te|ar|se|rt|ue)"
 _COMPOUND = pattern(
     # "is the answer polite and helpful"
-    rf"\b(?:is|are|be)\s+(?:(?:the|this|its?)\s+\w+\s+)?(?:\w+ly\s+)?{_ADJECTIVE},?\s+",
-    rf"(?:and|or)\s+(?:\w+ly\s+)?{_ADJECTIVE}\b",
+    r"\b(?:is|are|be)\s+(?:(?:the|this|its?)\s+\w+\s+)?(?:\w+ly\s+)?{adjective},?\s+"
+    r"(?:and|or)\s+(?:\w+ly\s+)?{adjective}\b"
     # "… and does it name a source"
-    rf"|\band\s+(?:also\s+)?{words('asking verb')}\b",
+    r"|\band\s+(?:also\s+)?{asking verb}\b"
     # "polite as well as correct"; "Is it polite? Is it short?"; "and" between predicates in Chinese
-    r"|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且",
+    r"|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且"
 )
 # "the code runs", "the links work"
-_UNSEEN = pattern(words("unseen"))
+_UNSEEN = pattern(r"{unseen}")
 # "Does the answer …", with which a question about the response begins
 _ASKED_ABOUT = pattern(
     r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+"

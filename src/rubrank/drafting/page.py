@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.tables.rows import read_rows
+from rubrank.tables.sources import read_rows
 
 _LONGEST_LINE = 70  # characters of a prompt in the list
 _MOST_LISTED = 500  # prompts that the list shows around the chosen one

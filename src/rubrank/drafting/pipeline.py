@@ -58,7 +58,7 @@ from rubrank.judges.judge import Judge, Judges
 from rubrank.judges.prompting.tokens import estimate_tokens
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Rollout, make_rollout
-from rubrank.tables.rows import Source, read_rows
+from rubrank.tables.sources import Source, read_rows
 
 Keep = Literal["data", "all"]
 """Which written items are kept: those that the grades of known responses support, or all."""

@@ -22,101 +22,92 @@ they are made: in the example, "at least twice" (step 3) is ⟨q0⟩, although "
     4  numbers                                    in digits or words, with the relation before or after them
     5  sentences                                  are split last, when no full stop of a quotation is left
 
-The rules search the sentences by regular expressions. Pieces that they share are at the top of this file; long lists of
-words are in data/words.tsv, which is read once, when the expressions are compiled. Most expressions have gaps:
-`(?:\\w+\\s){0,3}?` allows up to three further words, `[^.]{0,60}` any text within the sentence.
+The rules search the sentences by regular expressions, which are written as `pattern` explains. Most expressions have
+gaps: `(?:\\w+\\s){0,3}?` allows up to three further words, `[^.]{0,60}` any text within the sentence.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any, Literal, TypeAlias
 
 import yaml
 
 from rubrank.verifiers.shared.numbers import read_english
 
-# ---- pieces of regular expressions ----------------------------------------------------------------------------------
+# ---- data files and regular expressions -----------------------------------------------------------------------------
 
-
-def pattern(*parts: str) -> re.Pattern[str]:
-    """Compile the joined parts to a pattern that ignores case."""
-    return re.compile("".join(parts), re.IGNORECASE)
-
-
-def any_of(*alternatives: str) -> str:
-    """Return a group that matches one of the alternatives; an argument may hold several.
-
-    >>> any_of("words?|sentences?", "paragraphs?")
-    '(?:words?|sentences?|paragraphs?)'
-    """
-    return f"(?:{'|'.join(alternatives)})"
-
-
-def words(name: str) -> str:
-    """Return a group that matches one of the alternatives of a list in data/words.tsv."""
-    return any_of(*_read_words()[name])
-
-
-def list_words(name: str) -> list[str]:
-    """Return the entries of a list in data/words.tsv that holds plain words."""
-    return "|".join(_read_words()[name]).split("|")
-
-
-@cache
-def _read_words() -> dict[str, list[str]]:
-    """Read data/words.tsv: name of a list → its lines, each with alternatives that are separated by |."""
-    lists: dict[str, list[str]] = {}
-    for name, alternatives in read_table("words"):
-        lists.setdefault(name, []).append(alternatives)
-    return lists
+_DATA = files("rubrank") / "drafting" / "data"
 
 
 @cache
 def read_data(name: str) -> dict[str, Any]:
     """Return the mapping in data/NAME.yaml."""
-    data: dict[str, Any] = yaml.safe_load(_find_data(f"{name}.yaml").read_text(encoding="utf-8"))
+    data: dict[str, Any] = yaml.safe_load((_DATA / f"{name}.yaml").read_text(encoding="utf-8"))
     return data
-
-
-def _find_data(name: str) -> Traversable:
-    return files("rubrank") / "drafting" / "data" / name
 
 
 def read_table(name: str) -> list[list[str]]:
     """Return the lines of data/NAME.tsv, split at tabs; empty lines and those that begin with # are left out."""
-    text = _find_data(f"{name}.tsv").read_text(encoding="utf-8")
+    text = (_DATA / f"{name}.tsv").read_text(encoding="utf-8")
     return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def read_group(match: re.Match[str], name: str) -> str:
-    """Return the text of the group `name`, or of `name_2` to `name_9`; empty if none of them matched.
+@cache
+def _read_words() -> dict[str, str]:
+    """Read data/words.tsv: name of a list → its alternatives, separated by |. Lines of the same name are one list."""
+    lists: dict[str, str] = {}
+    for name, alternatives in read_table("words"):
+        lists[name] = f"{lists[name]}|{alternatives}" if name in lists else alternatives
+    return lists
 
-    Python allows a group name only once in a pattern, so alternatives that capture the same thing number it.
 
-    >>> match = re.search(r"use (?P<word>\\w+)|(?P<word_2>\\w+) must appear", "tide must appear")
+def list_words(name: str) -> list[str]:
+    """Return the entries of a list in data/words.tsv that holds plain words."""
+    return _read_words()[name].split("|")
+
+
+def expand(text: str) -> str:
+    """Return a regular expression with the lists of data/words.tsv in place of their names: {use} → (?:use|include|…).
+
+    A list may contain names of other lists. The counts of regular expressions, such as {0,3}, stay.
+    """
+    return re.sub(
+        r"\{([^\W\d][^{}]*)\}", lambda match: f"(?:{expand(_read_words()[match[1]])})", text
+    )
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Compile a regular expression that ignores case, in which {name} stands for a list of data/words.tsv.
+
+    Python allows a group name only once in an expression. Here several alternatives may capture the same thing under
+    one name; `read_group` returns it.
+
+    >>> match = pattern(r"use (?P<word>\\w+)|(?P<word>\\w+) must appear").search("tide must appear")
     >>> read_group(match, "word")
     'tide'
     """
+    counts: Counter[str] = Counter()
+
+    def number_group(match: re.Match[str]) -> str:
+        counts[match[1]] += 1
+        number = counts[match[1]]
+        return match[0] if number == 1 else f"(?P<{match[1]}_{number}>"
+
+    return re.compile(re.sub(r"\(\?P<(\w+)>", number_group, expand(text)), re.IGNORECASE)
+
+
+def read_group(match: re.Match[str], name: str) -> str:
+    """Return the text that a pattern captured under a name; empty if it captured none."""
     for group, text in match.groupdict().items():
         if text and re.fullmatch(rf"{name}(?:_\d)?", group):
             return text
     return ""
 
-
-# "⟨q0⟩" and "⟨s0⟩", for `Sentence.get_quantity` and `Sentence.get_string`
-QUANTITY = r"⟨(?P<quantity>q\d+)⟩"
-STRING = r"⟨(?P<string>s\d+)⟩"
-# "answer", "entire response"
-RESPONSE = r"(?:(?:entire|whole|full|complete|final|overall)\s+)?" + words("response")
-# "do not", "avoid", "refrain from"
-NOT = words("not")
-# "include", "mention", "be used"
-USE = words("use")
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
@@ -210,14 +201,13 @@ def prepare_sentences(prompt: str) -> list[Sentence]:
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # "Summarise this article: …", "Classify the following instruction: …": what follows the colon is material.
 # Not "Summarise tides: …", which does not point to a text ("this", "the following").
-_GIVEN_TEXT = re.compile(
-    rf"(?P<task>^[^.:!?\n]{{0,40}}\b{words('task on a text')}\b[^.:!?\n⟨]{{0,80}}"
-    rf"\b{words('given text')}\b[^.:!?\n⟨]{{0,60}}:[ \t]+)"
+_GIVEN_TEXT = pattern(
+    r"(?m)(?P<task>^[^.:!?\n]{0,40}\b{task on a text}\b[^.:!?\n⟨]{0,80}"
+    r"\b{given text}\b[^.:!?\n⟨]{0,60}:[ \t]+)"
     # at least ten characters that do not begin with a quotation, which is replaced below
     r"(?P<text>[^\s\"“'‘⟨][^\n]{9,}?)"
     # up to the end of the line, or a sentence that speaks to the writer of the response again: "Please …", "Your …"
-    rf"(?=$|(?<=[.!?。])\s+{words('back to the request')}\b)",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?=$|(?<=[.!?。])\s+{back to the request}\b)"
 )
 # **must** becomes must; not * must *, which may be a bullet point
 _EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
@@ -261,61 +251,43 @@ _RESPELLINGS = [
 
 # ---- 3 and 4: quantities --------------------------------------------------------------------------------------------
 
-_ONES = list_words("number, ones")
-_TENS = list_words("number, tens")
-_BELOW_TWENTY = ["zero", *_ONES, *list_words("number, ten to nineteen")]
-
-_ONE = any_of(*_ONES)
-# The longest first: "fourteen" begins with "four".
-_SMALL = any_of(*sorted(_BELOW_TWENTY, key=len, reverse=True))
-_BELOW_HUNDRED = rf"(?:{any_of(*_TENS)}(?:[- ]{_ONE})?|{_SMALL})"
-_NUMBER_WORD = any_of(
-    # "two hundred and fifty"; but "between one hundred and two hundred" has two numbers
-    rf"(?:a|{_ONE})[- ]hundred (?:and )?{_BELOW_HUNDRED}\b(?![- ](?:hundred|thousand)\b)",
-    # "thirty-five", "a dozen", "three hundred"
-    rf"(?:{_BELOW_HUNDRED}|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?",
-)
-# "1,200", "300", "3.0", "twenty-five"
-NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
-
 # The relations that words before a number state; the words are in data/words.tsv.
-_RELATIONS: tuple[Relation, ...] = (
-    "at least",
-    "at most",
-    "more than",
-    "less than",
-    "exactly",
-    "around",
-)
-_ANY_RELATION = any_of(*map(words, _RELATIONS))
+_RELATIONS: dict[Relation, re.Pattern[str]] = {
+    "at least": pattern("{at least}"),
+    "at most": pattern("{at most}"),
+    "more than": pattern("{more than}"),
+    "less than": pattern("{less than}"),
+    "exactly": pattern("{exactly}"),
+    "around": pattern("{around}"),
+}
 # "at least once", "twice or more"; not "once upon a time"
 _TIMES = pattern(
-    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b",
-    r"(?:(?P<or_more> or more)|(?P<or_fewer> or (?:less|fewer)))?",
-    r"(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
+    r"\b(?:(?P<relation>{relation})\s+)?(?P<count>once|twice|thrice)\b"
+    r"(?:(?P<or_more> or more)|(?P<or_fewer> or (?:less|fewer)))?"
+    r"(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)"
 )
 # "at least 300", "between 300 and 400", "from 3 to 5", "300+", "3 or more"; not "3rd", "$300", "3:15", "30%"
 _QUANTITY = pattern(
     # not within a word ("B12", "covid-19"), a price, a time ("3:15"), a fraction ("1/2") or a token
-    r"(?<![\w.$€£%⟨:/-])",
+    r"(?<![\w.$€£%⟨:/-])"
     # "no fewer than", "≥"; the latter has no word boundary
-    rf"(?:(?P<relation>(?:(?<=\W)|^|\b){_ANY_RELATION})\s*)?",
-    r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?",
-    r"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?",
+    r"(?:(?P<relation>(?:(?<=\W)|^|\b){relation})\s*)?"
+    r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?"
+    r"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?"
     # "300", or "300 to 400"
-    rf"(?P<low>{NUMBER})",
-    rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?",
+    r"(?P<low>{number})"
+    r"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{number})(?!\w))?"
     # "+", "or more", "or fewer"
-    r"(?:(?P<or_more>\s?\+|\s+or\s+(?:more|greater)\b)|(?P<or_fewer>\s+or\s+(?:fewer|less)\b))?",
+    r"(?:(?P<or_more>\s?\+|\s+or\s+(?:more|greater)\b)|(?P<or_fewer>\s+or\s+(?:fewer|less)\b))?"
     # not a percentage, a decimal number, a time, a date or an ordinal number
-    r"(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
+    r"(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)"
 )
 # "⟨q0⟩ words or more", "⟨q0⟩ very short paragraphs at most": the relation follows the unit of up to three words.
 # Not "⟨q0⟩ paragraphs, at most ⟨q1⟩": there, the words belong to the second number.
 _RELATION_AFTER_UNIT = pattern(
-    r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*,?\s*",
-    rf"(?:(?P<more>{words('more, after the unit')})|(?P<fewer>{words('fewer, after the unit')}))",
-    r"\b(?!\s+⟨q)",
+    r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*,?\s*"
+    r"(?:(?P<more>{more, after the unit})|(?P<fewer>{fewer, after the unit}))"
+    r"\b(?!\s+⟨q)"
 )
 
 # The text before a quantity may change what it means. The patterns below end with $, where the quantity begins.
@@ -325,33 +297,33 @@ _CHARACTERS_BEFORE = 80
 # "do not go over 60", "it should not be longer than 60", "avoid writing more than 60": at most 60.
 # Not "do not rhyme, and write more than 60".
 _NEGATED_BEFORE = pattern(
-    rf"(?:\bnot|n't|\bnever|\bwithout)\s+(?:{words('between not and number')}\s+){{0,4}}$",
-    r"|\bnothing\s+$",
-    r"|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$",
+    r"(?:\bnot|n't|\bnever|\bwithout)\s+(?:{between not and number}\s+){0,4}$"
+    r"|\bnothing\s+$"
+    r"|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$"
 )
 _NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
 # "I would rather not read more than 90", "nobody wants to see over 60": a negation before it in the same clause.
 # It is not certain what is negated, and "more than 90" would be the opposite of the request: no constraint.
 # Not "do not mention the moon and write more than 90": "and" begins another clause.
 _PERHAPS_NEGATED_BEFORE = pattern(
-    rf"(?:\b{words('dislike')}|n't)\b",
-    r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$",
+    r"(?:\b{dislike}|n't)\b"
+    r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$"
 )
 # "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75.
 # Not "the limit may rise to 75", "the word limit may rise to 75": there, "limit" is a noun.
 _LIMIT_BEFORE = pattern(
-    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b",
-    r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$",
-    r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$",
-    r"|\bwithin\s*$",
+    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b"
+    r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$"
+    r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$"
+    r"|\bwithin\s*$"
 )
 # "don't limit yourself to 100", "no need for 100 words", "you need not write 100": no constraint at all.
 # Not "limit yourself to 100".
 _DENIED_BEFORE = pattern(
-    r"(?:\bnot|n't|\bnever)\s+",
-    r"(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b[^.,;:!?\n]{0,40}$",
-    r"|\bno need (?:to|for)\b[^.,;:!?\n]{0,30}$",
-    r"|\bneed not\b[^.,;:!?\n]{0,30}$",
+    r"(?:\bnot|n't|\bnever)\s+"
+    r"(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b[^.,;:!?\n]{0,40}$"
+    r"|\bno need (?:to|for)\b[^.,;:!?\n]{0,30}$"
+    r"|\bneed not\b[^.,;:!?\n]{0,30}$"
 )
 
 # ---- 5: sentences ---------------------------------------------------------------------------------------------------
@@ -453,8 +425,8 @@ def _find_relation(relation_words: str | None) -> Relation:
     """Return the relation that words such as "no fewer than" state; "plain" without any."""
     if not relation_words:
         return "plain"
-    for relation in _RELATIONS:
-        if pattern(words(relation)).fullmatch(relation_words.strip()):
+    for relation, relation_pattern in _RELATIONS.items():
+        if relation_pattern.fullmatch(relation_words.strip()):
             return relation
     return "plain"
 

@@ -2,7 +2,7 @@
 
 A rule is a function that yields the constraints of one sentence; it also sees all sentences of the prompt. In the
 sentences, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20", ⟨s0⟩ for a quoted string
-(`sentences.py`). `words("…")` in a pattern is a list of alternatives in data/words.tsv.
+(`sentences.py`). {use} in a pattern is a list of alternatives in data/words.tsv.
 
 The examples in the docstring of a rule are tests (`tests/drafting/test_rules.py`): a prompt, and below it everything
 that the rule compiles from it, or "nothing".
@@ -21,17 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rubrank.drafting.sentences import Quantity, Relation, Sentence, pattern, read_group, words
+from rubrank.drafting.sentences import Quantity, Relation, Sentence, pattern, read_group
 
-# "do not forget to use" asks for use, and "not only" denies nothing.
-_NOT = r"(?:\b(?:not|never)|n't)\b(?! (?:forget|fail|hesitate|worry|only|just)\b)"
-_NEGATED_WITHIN = pattern(_NOT)
+_NEGATED_WITHIN = pattern("{negation}")
 # A negation in the text before a match: "do not use the" before "word ⟨s0⟩", or "do not use the words ⟨s0⟩ and" before
 # "⟨s1⟩". It must be in the same clause: "do not rhyme and use the" negates something else.
 _NEGATED_BEFORE = pattern(
-    _NOT,
-    r"(?:\s+(?!(?:and|but)\b)[\w'-]+){0,6}\s*:?\s*",
-    r"(?:⟨s\d+⟩\s*,?\s*(?:and\s+|or\s+|nor\s+)?)*$",
+    r"{negation}(?:\s+(?!(?:and|but)\b)[\w'-]+){0,6}\s*:?\s*"
+    r"(?:⟨s\d+⟩\s*,?\s*(?:and\s+|or\s+|nor\s+)?)*$"
 )
 _OPPOSITE: dict[Relation, Relation] = {
     "more than": "at most",
@@ -136,18 +133,18 @@ _EACH_PART_AFTER = pattern(
 )
 # "the first sentence", "the last paragraph"
 _ONE_PART = pattern(
-    r"\b(?:first|second|third|last|final|opening|closing|introductory|concluding)\s+",
-    r"(?:sentence|paragraph|section|part|line|half)\b",
+    r"\b(?:first|second|third|last|final|opening|closing|introductory|concluding)\s+"
+    r"(?:sentence|paragraph|section|part|line|half)\b"
 )
 # "an introduction of 50 words", "the title must have 5 words"
 _NAMED_PART = pattern(
-    rf"\b{words('named part')}\s+",
-    r"(?:of|with|that|should|must|has|have|containing|contains?|is|are|be)\b[^,]{0,30}$",
+    r"\b{named part}\s+"
+    r"(?:of|with|that|should|must|has|have|containing|contains?|is|are|be)\b[^,]{0,30}$"
 )
 # "For each tier, keep to a paragraph not exceeding 200 words", "no paragraph exceeding 100 words"
 _PARTS_EARLIER = pattern(
-    r"\bfor (?:each|every)\b|\b(?:each|every)\b[^.;]{0,80}\b(?:must|should|is|are|follows?|has|consists?)\b",
-    r"|\bno (?:paragraph|sentence|section|line|step|item)\b",
+    r"\bfor (?:each|every)\b|\b(?:each|every)\b[^.;]{0,80}\b(?:must|should|is|are|follows?|has|consists?)\b"
+    r"|\bno (?:paragraph|sentence|section|line|step|item)\b"
 )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rubrank.drafting.rules import Constraint
-from rubrank.drafting.sentences import any_of, words
+from rubrank.drafting.sentences import pattern, read_group
 from rubrank.verifiers.shared.answer_languages import find_request
 from rubrank.verifiers.shared.language import find_language_code
 from rubrank.verifiers.shared.numbers import read_han
@@ -41,17 +41,17 @@ _QUOTED_MATERIAL = re.compile(
     r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”'
 )
 # 把下面的句子翻译成英文：…  The rest of the line is material.
-# `words("处理文本")` is a group with the alternatives of that list in data/words.tsv: (?:翻译|译成|改写|…).
-_GIVEN_TEXT = re.compile(
-    rf"({words('处理文本')}[^。：:\n]{{0,30}}[：:])[^\n]+"
+# {处理文本} is the list of that name in data/words.tsv: 翻译|译成|改写|…
+_GIVEN_TEXT = pattern(
+    r"({处理文本}[^。：:\n]{0,30}[：:])[^\n]+"
     r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
 )
-_CONDITION = re.compile(words("条件"))
-_PART = re.compile(words("部分"))
-_REQUEST = re.compile(words("要求"))
+_CONDITION = pattern(r"{条件}")
+_PART = pattern(r"{部分}")
+_REQUEST = pattern(r"{要求}")
 # 老师要求不少于600字, 有人说不要超过五百字: somebody else's demand
-_REPORTED = re.compile(
-    rf"{words('别人')}(?:里|中|上)?[^，。；]{{0,6}}(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"
+_REPORTED = pattern(
+    r"{别人}(?:里|中|上)?[^，。；]{0,6}(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"
 )
 _OWN_WISH = re.compile(r"请(?!问)|帮我|替我|给我|麻烦你|你(?:要|来|需)")
 # …吗？, 是否…: a question, which asks for no form
@@ -88,35 +88,26 @@ def _find_clauses(prompt: str) -> Iterator[str]:
 
 # ---- counts --------------------------------------------------------------------------------------------------------
 
-_NUMBER = r"(?:\d{1,6}|[零一二两三四五六七八九十百千万]{1,8})"
-# How the relations are named in data/words.tsv: before a number, and after its unit.
 _RELATION_BEFORE = {
-    "至少": "at least",
-    "至多": "at most",
-    "少于": "less than",
-    "多于": "more than",
-    "大约": "around",
-    "恰好": "exactly",
+    "at least": pattern("{至少}"),
+    "at most": pattern("{至多}"),
+    "less than": pattern("{少于}"),
+    "more than": pattern("{多于}"),
+    "around": pattern("{大约}"),
+    "exactly": pattern("{恰好}"),
 }
-_RELATION_AFTER = {"以上": "at least", "以内": "at most"}
-_BEFORE = any_of(*map(words, _RELATION_BEFORE))
-_AFTER = any_of(*map(words, _RELATION_AFTER))
-_UNIT = any_of(
-    # 字母, 字段, 词语 and the like are no units
-    "汉字|字(?!母|段|符|典|体|形)|字符|词(?!语|汇|性)",
-    "句话|句(?!子成)|个?段落?(?!话|时|子)|个?自然段|段话",
-    r"条|点(?!钟|半|\d|前|后|的|以|左)|个要点",
-)
+# 300字以上, 300字以内
+_RELATION_AFTER = {"at least": pattern("{以上}"), "at most": pattern("{以内}")}
 # 不少于300字, 300到400字, 三句话以内
-_COUNT = re.compile(
-    rf"(?P<before>{_BEFORE})?\s*(?:有|为|在|于)?\s*"
-    rf"(?P<low>{_NUMBER})\s*(?:字|句|个字|词)?\s*(?:[-—~～到至]\s*(?P<high>{_NUMBER})\s*)?(?:个)?\s*"
-    rf"(?P<unit>{_UNIT})(?:数)?\s*(?P<after>{_AFTER}|左右|上下)?"
+_COUNT = pattern(
+    r"(?P<before>{关系})?\s*(?:有|为|在|于)?\s*"
+    r"(?P<low>{数})\s*(?:字|句|个字|词)?\s*(?:[-—~～到至]\s*(?P<high>{数})\s*)?(?:个)?\s*"
+    r"(?P<unit>{单位})(?:数)?\s*(?P<after>{后置关系}|左右|上下)?"
 )
 # 字数要求：300到400, without a unit. With one (字数控制在300到400字) it is read by _COUNT.
-_RANGE_WITHOUT_UNIT = re.compile(
+_RANGE_WITHOUT_UNIT = pattern(
     r"字数\s*(?:要求|限制|控制)?\s*(?:在|为|是|：|:)?\s*"
-    rf"(?P<low>{_NUMBER})\s*[-—~～到至]\s*(?P<high>(?>{_NUMBER}))(?!\d|\s*个?\s*{_UNIT})"
+    r"(?P<low>{数})\s*[-—~～到至]\s*(?P<high>(?>{数}))(?!\d|\s*个?\s*{单位})"
 )
 
 
@@ -126,11 +117,11 @@ def _read_number(numeral: str) -> int:
 
 def _find_relation(before: str | None, after: str | None) -> str | None:
     """Return the relation that the words around a number state; None: a number alone."""
-    for name, relation in _RELATION_BEFORE.items():
-        if before and re.fullmatch(words(name), before):
+    for relation, relation_pattern in _RELATION_BEFORE.items():
+        if before and relation_pattern.fullmatch(before):
             return relation
-    for name, relation in _RELATION_AFTER.items():
-        if after and re.fullmatch(words(name), after):
+    for relation, relation_pattern in _RELATION_AFTER.items():
+        if after and relation_pattern.fullmatch(after):
             return relation
     return "around" if after else None
 
@@ -202,42 +193,37 @@ def _make_count_params(low: int, high: str | None, relation: str) -> dict[str, o
 
 # ---- words, beginning and end --------------------------------------------------------------------------------------
 
-# One quoted phrase or title, such as “从前有一座山”; and one or more quoted keywords: “森林”、“河流”
-_PHRASE = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
-_KEYWORD = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
-_KEYWORDS = rf"(?P<keywords>{_KEYWORD}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_KEYWORD})*)"
 # 不要出现“可能”, 禁止使用词语：“大概”、“也许”
-_FORBIDDEN = re.compile(
-    rf"{words('不要')}(?:再)?(?:出现|使用|包含|提及|提到|含有|用到?|带有?|说|写)?(?:任何)?(?:关键词|词语"
-    rf"|词汇|字眼|词|字|表述)?[：:]?\s*{_KEYWORDS}"
+_FORBIDDEN = pattern(
+    r"{不要}(?:再)?(?:出现|使用|包含|提及|提到|含有|用到?|带有?|说|写)?(?:任何)?(?:关键词|词语"
+    r"|词汇|字眼|词|字|表述)?[：:]?\s*{多个关键词}"
 )
 # 必须包含关键词“森林”和“河流”
-_INCLUDED = re.compile(
-    rf"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
-    rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_KEYWORDS}"
+_INCLUDED = pattern(
+    r"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
+    r"|词语|词汇|词|字|句子|句)?[：:]?\s*{多个关键词}"
 )
 # 以“谢谢”结尾
-_END = re.compile(
-    rf"以\s*{_PHRASE}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
+_END = pattern(
+    r"以\s*{短语}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
 )
 # 以“从前”开头
-_START = re.compile(
-    rf"以\s*{_PHRASE}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
+_START = pattern(
+    r"以\s*{短语}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
 )
 # 结尾必须是“…”, 最后一句话是“…”
-_END_IS = re.compile(
-    rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_PHRASE}"
+_END_IS = pattern(
+    r"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{短语}"
 )
 # 开头必须是“…”, 第一句话是“…”
-_START_IS = re.compile(
-    rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_PHRASE}"
+_START_IS = pattern(
+    r"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{短语}"
 )
 # “森林”一词至少出现3次; "about three times" cannot be decided
-_CLEAR = any_of(*(words(name) for name in _RELATION_BEFORE if name != "大约"))
-_FREQUENCY = re.compile(
-    rf"{_PHRASE}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
-    rf"(?P<before>{_CLEAR})?(?:出现|使用|用到?|提到)"
-    rf"(?P<before_2>{_CLEAR})?(?:了)?\s*(?P<count>{_NUMBER})\s*次(?P<after>{_AFTER})?"
+_FREQUENCY = pattern(
+    r"{短语}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
+    r"(?P<before>{明确关系})?(?:出现|使用|用到?|提到)"
+    r"(?P<before>{明确关系})?(?:了)?\s*(?P<count>{数})\s*次(?P<after>{后置关系})?"
 )
 # 不要使用任何逗号, 不得出现阿拉伯数字
 _NO_MARK = re.compile(
@@ -297,7 +283,7 @@ def _find_words(clause: str) -> Iterator[Constraint]:
         yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"})
 
     for match in _FREQUENCY.finditer(clause):
-        relation = _find_relation(match["before"] or match["before_2"], match["after"]) or "exactly"
+        relation = _find_relation(read_group(match, "before"), match["after"]) or "exactly"
         count = _read_number(match["count"])
         params = {"keyword": match["phrase"], "relation": relation, "frequency": count}
         yield Constraint("keywords:frequency", params)
@@ -311,10 +297,10 @@ def _read_keywords(text: str) -> list[str]:
     return re.findall(r"[“\"「『'‘]([^”\"」』'’\n]{1,20})[”\"」』'’]", text)
 
 
-def _find_demands(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
+def _find_demands(demand: re.Pattern[str], clause: str) -> list[re.Match[str]]:
     """Return the matches of a pattern, without those that are negated (不以…) or about a part (每段以…)."""
     demands: list[re.Match[str]] = []
-    for match in pattern.finditer(clause):
+    for match in demand.finditer(clause):
         # An earlier demand says nothing about this one: the 这句话 of 以“从前”这句话开头，以“谢谢”结尾 names no part.
         before = _START.sub("", _END.sub("", clause[: match.start()]))
         if not _NEGATED_BEFORE.search(before) and not _PART_WITH_ENDS.search(before[-10:]):

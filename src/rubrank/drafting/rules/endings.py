@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.rules import Constraint
-from rubrank.drafting.sentences import RESPONSE, STRING, Sentence, pattern, read_group, words
+from rubrank.drafting.sentences import Sentence, pattern, read_group
 from rubrank.verifiers.shared.answer_languages import find_request
 from rubrank.verifiers.shared.language import NAMED, find_language_code
 
@@ -17,15 +17,15 @@ _LONGEST_ENDING = 150
 
 _QUOTED_ENDING = pattern(
     # "finish your entire response with the phrase ⟨s0⟩"
-    r"\b(?:end|finish|conclude|close|sign off|wrap up|terminate|finalize)(?:s|ing|es|ed)?\b(?:\s+(?:off|up))?",
-    rf"(?:\s+(?:your|the|this|it|an|a|my|with|entire|whole|very|{RESPONSE}|response|answer)){{0,6}}?\s+",
-    rf"(?:with|by saying|by writing|using|on)\s+(?P<kind>[^⟨.]{{0,60}}?):?\s*{STRING}",
+    r"\b(?:end|finish|conclude|close|sign off|wrap up|terminate|finalize)(?:s|ing|es|ed)?\b(?:\s+(?:off|up))?"
+    r"(?:\s+(?:your|the|this|it|an|a|my|with|entire|whole|very|{the response}|response|answer)){0,6}?\s+"
+    r"(?:with|by saying|by writing|using|on)\s+(?P<kind>[^⟨.]{0,60}?):?\s*{string}"
     # "the very last sentence of your response should be ⟨s0⟩"
-    r"|\b(?:very )?(?:end|last (?:sentence|line|phrase|words?)|final (?:sentence|line|words?)",
-    r"|very last (?:sentence|line))\s+of\s+(?:your|the)\s+(?:\w+\s){0,3}?(?:should|must|has to|needs to)\s+",
-    r"(?:read|be|say)\s*(?:exactly)?:?\s*⟨(?P<string_2>s\d+)⟩",
+    r"|\b(?:very )?(?:end|last (?:sentence|line|phrase|words?)|final (?:sentence|line|words?)"
+    r"|very last (?:sentence|line))\s+of\s+(?:your|the)\s+(?:\w+\s){0,3}?(?:should|must|has to|needs to)\s+"
+    r"(?:read|be|say)\s*(?:exactly)?:?\s*{string}"
     # "the last line must be ⟨s0⟩"
-    r"|\b(?:very )?last (?:sentence|line|phrase) (?:should|must) (?:read|be|say):?\s*⟨(?P<string_3>s\d+)⟩",
+    r"|\b(?:very )?last (?:sentence|line|phrase) (?:should|must) (?:read|be|say):?\s*{string}"
 )
 # Without quotation marks, only a capital letter shows where the phrase begins, so case matters outside (?i:…).
 _BARE_ENDING = re.compile(
@@ -35,7 +35,7 @@ _BARE_ENDING = re.compile(
     r"(?P<phrase>[A-Z][^\n⟨]{3,150})"
     # "the very end of your response should read exactly like: See you soon."
     r"|\b(?i:(?:very )?end of your (?:entire )?\w+ (?:should|must) (?:read|be|say)(?: exactly)?(?: like)?):\s*"
-    r"(?P<phrase_2>[^\n⟨]{3,150})",
+    r"(?P<phrase_2>[^\n⟨]{3,150})"
 )
 # "end with: See you soon.", or the phrase on the next line
 _ENDING_AFTER_COLON = re.compile(
@@ -99,14 +99,14 @@ def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
 
 _BEGINNING = pattern(
     # "start your answer with the word ⟨s0⟩"
-    r"\b(?:start|begin|open|starting|beginning)\b(?:\s+off)?",
-    rf"(?:\s+(?:your|the|this|it|my|entire|whole|{RESPONSE})){{0,4}}?\s+(?:with|by saying|by writing)\s+",
-    rf"(?P<kind>[^⟨.,]{{0,40}}?):?\s*{STRING}",
+    r"\b(?:start|begin|open|starting|beginning)\b(?:\s+off)?"
+    r"(?:\s+(?:your|the|this|it|my|entire|whole|{the response})){0,4}?\s+(?:with|by saying|by writing)\s+"
+    r"(?P<kind>[^⟨.,]{0,40}?):?\s*{string}"
     # "the first word should be ⟨s0⟩", "whose first word is ⟨s0⟩"
-    r"|\b(?:the|whose|its|your)\s+(?:very\s+)?first\s+words?(?:\s+of\s+(?:your|the)\s+(?:entire\s+|whole\s+)?\w+)?",
-    r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*⟨(?P<string_2>s\d+)⟩",
+    r"|\b(?:the|whose|its|your)\s+(?:very\s+)?first\s+words?(?:\s+of\s+(?:your|the)\s+(?:entire\s+|whole\s+)?\w+)?"
+    r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*{string}"
 )
-_BEGINNING_OF_A_PART = pattern(rf"\b{words('beginning of a part')}\b")
+_BEGINNING_OF_A_PART = pattern(r"\b{beginning of a part}\b")
 _DENIED_BEFORE = pattern(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$")
 
 
@@ -141,16 +141,16 @@ def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
 
 # "double quotation marks", "in quotes"
 _QUOTATION_MARKS = pattern(
-    r"\b(?:double )?(?:quotation|quote)s? ?marks?\b|\bdouble[- ]quot(?:es|ations?)\b|\bin quotes\b",
-    r"|\bdouble quotations marks\b",
+    r"\b(?:double )?(?:quotation|quote)s? ?marks?\b|\bdouble[- ]quot(?:es|ations?)\b|\bin quotes\b"
+    r"|\bdouble quotations marks\b"
 )
 # "wrap your entire response in", "put this"
 _AROUND_RESPONSE = pattern(
-    r"\b(?:wrap|enclose|put|surround|place|inside|within|around|with|in|be|wrapped|enclosed)\b",
-    rf"[^.]{{0,60}}\b{RESPONSE}\b",
-    rf"|\b{RESPONSE}\b[^.]{{0,60}}",
-    r"\b(?:wrap|wrapped|enclosed|surrounded|inside|within|in|with|around)\b",
-    r"|\beverything\b|\bwrap (?:it|this|that)\b|\bput (?:it|this)\b",
+    r"\b(?:wrap|enclose|put|surround|place|inside|within|around|with|in|be|wrapped|enclosed)\b"
+    r"[^.]{0,60}\b{the response}\b"
+    r"|\b{the response}\b[^.]{0,60}"
+    r"\b(?:wrap|wrapped|enclosed|surrounded|inside|within|in|with|around)\b"
+    r"|\beverything\b|\bwrap (?:it|this|that)\b|\bput (?:it|this)\b"
 )
 _QUOTED_PART = pattern(r"\b(?:each|every|single field|title|keyword|dialogue|speak|speech)\b")
 
@@ -175,8 +175,8 @@ def find_quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
 _IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
 # "with one of the following options", "choose from", "reply only with"
 _ONE_OF = pattern(
-    r"(?:\bone|⟨q\d+⟩) of (?:the |these )?(?:following|\w+ )?(?:options|phrases|answers|words|choices|following)",
-    r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only with|with (?:only|either|just))\b",
+    r"(?:\bone|⟨q\d+⟩) of (?:the |these )?(?:following|\w+ )?(?:options|phrases|answers|words|choices|following)"
+    r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only with|with (?:only|either|just))\b"
 )
 _ANSWER = pattern(r"\b(?:answer|respond|reply|response)\b")
 _CONTAIN = pattern(r"\b(?:contain|include|end with)\b")
@@ -211,18 +211,19 @@ _OTHER_USE_OF_LANGUAGE = pattern(
 _ENGLISH = pattern(r"\benglish\b")
 # "only in English", "English only", "English, and no other language"
 _ONLY_ENGLISH = pattern(
-    r"\b(?:only|entirely|exclusively)\b[^.]{0,15}\benglish\b|\benglish (?:only|language only)",
-    r"|\benglish\b[^.]{0,30}no other language",
+    r"\b(?:only|entirely|exclusively)\b[^.]{0,15}\benglish\b|\benglish (?:only|language only)"
+    r"|\benglish\b[^.]{0,30}no other language"
 )
 _ONLY_LANGUAGE = pattern(
-    # "entirely in Korean"
-    r"\b(?:only|entirely|exclusively|completely|purely)\s+(?:(?:in|use|using|with|the|by)\s+)*",
-    rf"(?P<language>{NAMED.pattern})",
-    # "use the Korean language"
-    rf"|\b(?:use|using|in)\s+(?:only\s+)?(?:the\s+)?(?P<language_2>{NAMED.pattern})\s+(?:language|only)",
-    # "in Korean, and no other language"
-    rf"|\b(?:in|the)\s+(?P<language_3>{NAMED.pattern})\s*(?:language)?,?[^.]{{0,40}}\bno other languages?\b",
-    rf"|(?P<language_4>{NAMED.pattern})[^.]{{0,25}}\bno other language",
+    (
+        # "entirely in Korean"
+        r"\b(?:only|entirely|exclusively|completely|purely)\s+(?:(?:in|use|using|with|the|by)\s+)*LANGUAGE"
+        # "use the Korean language"
+        r"|\b(?:use|using|in)\s+(?:only\s+)?(?:the\s+)?LANGUAGE\s+(?:language|only)"
+        # "in Korean, and no other language"
+        r"|\b(?:in|the)\s+LANGUAGE\s*(?:language)?,?[^.]{0,40}\bno other languages?\b"
+        r"|LANGUAGE[^.]{0,25}\bno other language"
+    ).replace("LANGUAGE", f"(?P<language>{NAMED.pattern})")
 )
 
 
@@ -254,8 +255,8 @@ def find_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 # "repeat the request above", "repeat ⟨s0⟩", "repeat it word for word"
 _REPEAT = pattern(
-    rf"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{{0,50}}\b{words('repeated')}s?\b",
-    r"|\brepeat ⟨s\d+⟩|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
+    r"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{0,50}\b{repeated}s?\b"
+    r"|\brepeat ⟨s\d+⟩|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)"
 )
 # "first", "word for word", "without any change"
 _REPEAT_CUE = pattern(
@@ -264,8 +265,8 @@ _REPEAT_CUE = pattern(
 _DO_NOT_REPEAT = pattern(r"\b(?:do not|don't|never) repeat")
 # "Do not say anything before repeating the request.": more about how to repeat, not what is repeated
 _ABOUT_REPEATING = pattern(
-    r"\brepeat(?:ing)?\b|\b(?:do not|don't|never) (?:say|add|output|write|change|alter|omit)\b[^.]{0,40}",
-    r"\b(?:it|before|first|request|words?|anything|characters?)\b",
+    r"\brepeat(?:ing)?\b|\b(?:do not|don't|never) (?:say|add|output|write|change|alter|omit)\b[^.]{0,40}"
+    r"\b(?:it|before|first|request|words?|anything|characters?)\b"
 )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.rules import Constraint, constrain_count, is_about_a_part
-from rubrank.drafting.sentences import QUANTITY, Quantity, Sentence, pattern, words
+from rubrank.drafting.sentences import Quantity, Sentence, pattern
 
 
 def _make_count_params(name: str, quantity: Quantity) -> dict[str, object] | None:
@@ -25,18 +25,18 @@ def _make_count_params(name: str, quantity: Quantity) -> dict[str, object] | Non
 
 # "⟨q0⟩ bullet points", "⟨q0⟩ short bulleted items"
 _BULLETS = pattern(
-    rf"{QUANTITY}\s+(?:[\w'-]+\s){{0,3}}?",
-    r"bullet(?:ed)?(?:[- ]?points?|s| list items| items| lists)?\b[^.]{0,30}",
+    r"{quantity}\s+(?:[\w'-]+\s){0,3}?"
+    r"bullet(?:ed)?(?:[- ]?points?|s| list items| items| lists)?\b[^.]{0,30}"
 )
 # "⟨q0⟩ reasons in the form of bullet points"
 _BULLETS_LATER = pattern(
-    rf"{QUANTITY}\s+[^.⟨]{{0,60}}?\b(?:using|in|with|as|in the form of)\s+",
-    r"(?:the\s+)?(?:a\s+)?(?:markdown\s+)?(?:list of )?bullet(?:ed)?[- ]?(?:points?|list|s|form|format)\b",
+    r"{quantity}\s+[^.⟨]{0,60}?\b(?:using|in|with|as|in the form of)\s+"
+    r"(?:the\s+)?(?:a\s+)?(?:markdown\s+)?(?:list of )?bullet(?:ed)?[- ]?(?:points?|list|s|form|format)\b"
 )
 # "a bulleted list with ⟨q0⟩ items"
 _BULLET_LIST_OF = pattern(
-    rf"\bbullet(?:ed)?[- ]?(?:point )?list\s+(?:of|with|containing|that has|having)\s+{QUANTITY}",
-    r"\s+(?:[\w'-]+\s){0,2}?(?:items?|points?|entries|bullets?|elements?|lines?|ideas|reasons|tips|steps|examples)\b",
+    r"\bbullet(?:ed)?[- ]?(?:point )?list\s+(?:of|with|containing|that has|having)\s+{quantity}"
+    r"\s+(?:[\w'-]+\s){0,2}?(?:items?|points?|entries|bullets?|elements?|lines?|ideas|reasons|tips|steps|examples)\b"
 )
 _WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
 
@@ -75,9 +75,8 @@ def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
 _HIGHLIGHT = pattern(
     r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b"
 )
-_HIGHLIGHTED_PART = words("highlighted part")
-_HIGHLIGHTED = pattern(_HIGHLIGHTED_PART)
-_NUMBER_OF_HIGHLIGHTS = pattern(rf"{QUANTITY}\s+(?:[\w'-]+\s+){{0,4}}?{_HIGHLIGHTED_PART}\b")
+_HIGHLIGHTED = pattern("{highlighted part}")
+_NUMBER_OF_HIGHLIGHTS = pattern(r"{quantity}\s+(?:[\w'-]+\s+){0,4}?{highlighted part}\b")
 # Only highlights in Markdown can be counted: the prompt names it, or shows *highlighted text*.
 _MARKDOWN_HINT = pattern(r"markdown|\*[^*\n]{1,60}\*|asterisk|highlighted (?:section|text)|⟨s\d+⟩")
 _HIGHLIGHT_SHOWN = re.compile(r"(?<!\*)\*[^*\n]{1,60}\*(?!\*)")
@@ -113,8 +112,8 @@ def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[
 
 # "a title in double angular brackets", "<<poem of joy>>"
 _ANGULAR_BRACKETS = pattern(
-    r"\btitles?\b[^.]{0,70}(?:double angular brackets|double angle brackets|angular brackets|<<)",
-    r"|<<[^>\n]{0,80}>>|\b(?:double )?angular brackets?\b",
+    r"\btitles?\b[^.]{0,70}(?:double angular brackets|double angle brackets|angular brackets|<<)"
+    r"|<<[^>\n]{0,80}>>|\b(?:double )?angular brackets?\b"
 )
 _TITLE = pattern(r"\b(?:title|name|bracket)")
 
@@ -131,15 +130,15 @@ def find_title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Const
 
 _JSON = pattern(
     # "as a single valid JSON", but not "as a JSON file"
-    r"\b(?:in|as|into|using|to|a|with|valid|of|only|one|contains|the)\s+(?:a\s+|an\s+|the\s+)?",
-    r"(?:single\s+|valid\s+|one\s+|pure\s+|raw\s+|proper\s+)*",
-    r"json\b(?!\s+(?:file|files|schema|library|parser|parsing|api|data|web|token|and(?! nothing)))",
-    r"|\bjson (?:format|block|object|output|only|response|array|structure)\b",
-    r"|\bformat\b[^.]{0,40}\bjson\b",
+    r"\b(?:in|as|into|using|to|a|with|valid|of|only|one|contains|the)\s+(?:a\s+|an\s+|the\s+)?"
+    r"(?:single\s+|valid\s+|one\s+|pure\s+|raw\s+|proper\s+)*"
+    r"json\b(?!\s+(?:file|files|schema|library|parser|parsing|api|data|web|token|and(?! nothing)))"
+    r"|\bjson (?:format|block|object|output|only|response|array|structure)\b"
+    r"|\bformat\b[^.]{0,40}\bjson\b"
 )
-_ASKS_FOR_OUTPUT = pattern(rf"\b{words('put out')}\w*\b")
+_ASKS_FOR_OUTPUT = pattern(r"\b{put out}\w*\b")
 # "write a function that returns JSON": the response is a program
-_ABOUT_JSON = pattern(rf"\b{words('about json')}\b")
+_ABOUT_JSON = pattern(r"\b{about json}\b")
 
 
 def find_json(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -159,12 +158,12 @@ def find_json(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
 
 # "as a markdown table", "in tabular form"; not "use table salt"
 _TABLE = pattern(
-    r"\b(?:as|in|into|using|use|with|form of)\s+(?:an?\s+|one\s+)?(?:single\s+|simple\s+|short\s+|comparison\s+)*",
-    r"(?:markdown\s+|md\s+|\S+-column\s+|comparison\s+)*",
-    r"(?:table(?:\s+form(?:at)?)?|tabular\s+form(?:at)?)\b(?!\s+(?:of contents|named|called|salt|\w\b|\d))",
+    r"\b(?:as|in|into|using|use|with|form of)\s+(?:an?\s+|one\s+)?(?:single\s+|simple\s+|short\s+|comparison\s+)*"
+    r"(?:markdown\s+|md\s+|\S+-column\s+|comparison\s+)*"
+    r"(?:table(?:\s+form(?:at)?)?|tabular\s+form(?:at)?)\b(?!\s+(?:of contents|named|called|salt|\w\b|\d))"
 )
-_OTHER_TABLE = pattern(rf"\b{words('other table')}\b")
-_ASKS_TO_SHOW = pattern(rf"\b{words('show')}\w*\b")
+_OTHER_TABLE = pattern(r"\b{other table}\b")
+_ASKS_TO_SHOW = pattern(r"\b{show}\w*\b")
 # "do not answer", "instead of answering": a denial before the table or list
 _DENIAL = pattern(
     r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$"
@@ -189,8 +188,8 @@ def find_table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Const
 
 # "as a numbered list", "give me a numbered list of ⟨q0⟩"
 _NUMBERED_LIST = pattern(
-    r"\b(?:as|in|into|using|use|with|form of|make|create|write|give(?: me)?|provide)\s+(?:an?\s+|the\s+)?",
-    rf"(?:[\w'-]+\s)?(?:numbered|enumerated)\s+list\b(?:\s+(?:of|with|containing)\s+(?:{QUANTITY}|\S+))?",
+    r"\b(?:as|in|into|using|use|with|form of|make|create|write|give(?: me)?|provide)\s+(?:an?\s+|the\s+)?"
+    r"(?:[\w'-]+\s)?(?:numbered|enumerated)\s+list\b(?:\s+(?:of|with|containing)\s+(?:{quantity}|\S+))?"
 )
 
 
@@ -216,8 +215,8 @@ def find_numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
 
 _NUMBER_OF_PLACEHOLDERS = pattern(
     # "⟨q0⟩ placeholders", then "placeholders, ⟨q0⟩ of them"
-    rf"{QUANTITY}\s+(?:[\w'-]+\s){{0,3}}?(?:place ?holders?|square[- ]bracketed \w+)\b",
-    r"|\bplace ?holders?\b[^.]{0,60}?⟨(?P<quantity_2>q\d+)⟩",
+    r"{quantity}\s+(?:[\w'-]+\s){0,3}?(?:place ?holders?|square[- ]bracketed \w+)\b"
+    r"|\bplace ?holders?\b[^.]{0,60}?⟨(?P<quantity>q\d+)⟩"
 )
 _ONE_PLACEHOLDER = pattern(r"\binclude (?:a|one) placeholder")
 
@@ -241,9 +240,9 @@ def find_placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterato
 _POSTSCRIPT_WORD = pattern(r"\bpost ?-?script\b")
 # "a note starting with P.P.S", "add a P.S."
 _ASKS_FOR_MARKER = pattern(
-    r"\bnote starting with\b",
-    r"|\b(?:add|include|end|with|starting|starts|begin\w*|by|have|write|append|using|marked)\b",
-    r"[^.]{0,50}P\.?\s?(?:P\.?\s?)?S\b",
+    r"\bnote starting with\b"
+    r"|\b(?:add|include|end|with|starting|starts|begin\w*|by|have|write|append|using|marked)\b"
+    r"[^.]{0,50}P\.?\s?(?:P\.?\s?)?S\b"
 )
 _MARKER = re.compile(r"\bP\.\s?P\.\s?S\.?|\bP\.\s?S\.?|\bPPS\b|\bPS\b")
 # The two markers that the public verifier knows, by their other spellings.

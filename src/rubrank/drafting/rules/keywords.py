@@ -9,48 +9,15 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from rubrank.drafting.rules import Constraint, read_frequency, split_bounds
-from rubrank.drafting.sentences import (
-    NOT,
-    QUANTITY,
-    STRING,
-    USE,
-    Sentence,
-    any_of,
-    list_words,
-    pattern,
-    read_group,
-    words,
-)
+from rubrank.drafting.sentences import Sentence, list_words, pattern, read_group
 
 # ---- patterns of words ---------------------------------------------------------------------------------------------
 
-_BE_USED = words("be used")
-_MUST_USE = words("must use")
-_THE_WORDS = (
-    r"(?:the\s+)?(?:following\s+|exact\s+|specific\s+|any\s+of\s+the\s+|any\s+)*"
-    r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
-)
 _MOST_KEYWORD_WORDS = 12  # a longer string is a sentence rather than a keyword
 _NO_KEYWORDS = frozenset(
     list_words("no keyword")
 )  # "any", "these": words that nobody means as keywords
 _BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
-# What follows a match, which may say that it is about a place: "… in the title"
-_AFTERWARDS = r"(?P<after>[^.]{0,60})"
-_AFTERWARDS_2 = r"(?P<after_2>[^.]{0,60})"
-
-
-def _match_strings(group: str) -> str:
-    """Return a pattern of one or more quoted strings: ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩, perhaps in brackets."""
-    return (
-        rf"(?P<{group}>\[?\(?⟨s\d+⟩(?:(?:\s*(?:,|;|/|and|or|&|nor|as well as)\s*)+⟨s\d+⟩)*\]?\)?)"
-    )
-
-
-def _match_bare_words(group: str) -> str:
-    """Return a pattern of one or more words without quotation marks: startup, capsule and tide."""
-    word = r"[^\W_][\w'-]*"
-    return rf"(?P<{group}>\[?{word}(?:(?:\s*(?:,\s*(?:and|or|nor)?|and|or|&|nor)\s*){word})*\]?)"
 
 
 def _split_bare(text: str) -> list[str]:
@@ -105,38 +72,32 @@ def find_keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 _FORBIDDEN = pattern(
     # "do not use the words ⟨s0⟩ or ⟨s1⟩"
-    rf"\b{NOT}\s+(?:\w+\s){{0,3}}?(?:{USE}\s+)?(?:\w+\s){{0,2}}?(?:{_THE_WORDS}\s*)?:?\s*",
-    _match_strings("strings"),
-    _AFTERWARDS,
+    r"\b{not}\s+(?:\w+\s){0,3}?(?:{use}\s+)?(?:\w+\s){0,2}?(?:{the words}\s*)?:?\s*{strings}(?P<after>[^.]{0,60})"
     # "the word ⟨s0⟩ should not appear"
-    rf"|{_THE_WORDS}\s+",
-    _match_strings("strings_2"),
-    rf"\s+(?:(?:\w+\s){{0,3}}?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    r"|{the words}\s+{strings}"
+    r"\s+(?:(?:\w+\s){0,3}?{not}\s+(?:\w+\s){0,2}?{be used}"
     # "the words ⟨s0⟩ and ⟨s1⟩ are not allowed", "… are forbidden"
-    r"|(?:is|are)\s+(?:strictly\s+)?(?:not (?:allowed|permitted)|forbidden|banned|prohibited|off[- ]limits|taboo))",
-    _AFTERWARDS_2,
+    r"|(?:is|are)\s+(?:strictly\s+)?(?:not (?:allowed|permitted)|forbidden|banned|prohibited|off[- ]limits|taboo))"
+    r"(?P<after>[^.]{0,60})"
     # "neither ⟨s0⟩ nor ⟨s1⟩ appears"
-    rf"|\bneither\s+(?:{_THE_WORDS}\s+)?",
-    _match_strings("strings_3"),
-    rf"\s+(?:\w+\s)?(?:{_BE_USED}|appears|occurs|shows up|is (?:used|mentioned))\b",
+    r"|\bneither\s+(?:{the words}\s+)?{strings}"
+    r"\s+(?:\w+\s)?(?:{be used}|appears|occurs|shows up|is (?:used|mentioned))\b"
 )
 _FORBIDDEN_BARE = pattern(
     # "do not use the words happy or sad"
-    rf"\b{NOT}\s+(?:\w+\s){{0,3}}?{USE}\s+(?:the\s+|any\s+of\s+the\s+|following\s+|these\s+|any\s+)*",
-    r"(?:key\s?words?|words?)\s*:?\s+",
-    _match_bare_words("bare"),
+    r"\b{not}\s+(?:\w+\s){0,3}?{use}\s+(?:the\s+|any\s+of\s+the\s+|following\s+|these\s+|any\s+)*"
+    r"(?:key\s?words?|words?)\s*:?\s+{bare words}"
     # "the word happy should not appear"
-    rf"|{_THE_WORDS}\s+",
-    _match_bare_words("bare_2"),
-    rf"\s+(?:(?:should|must|can|may|do|does|are|is)\s*)?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    r"|{the words}\s+{bare words}"
+    r"\s+(?:(?:should|must|can|may|do|does|are|is)\s*)?{not}\s+(?:\w+\s){0,2}?{be used}"
     # "avoid the words happy and sad"
-    rf"|\b(?:avoid|exclude|without|omit)\s+(?:{USE}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+",
-    _match_bare_words("bare_3"),
+    r"|\b(?:avoid|exclude|without|omit)\s+(?:{use}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+"
+    r"{bare words}"
 )
 # "… in the title", "… ⟨q0⟩ times", "… more often than", "… at the end": only a place or a count is forbidden
 _FORBIDDEN_IN_A_PLACE_OR_COUNT = pattern(
-    r"\s*(?:in (?:your|the) (?:title|first)|at the (?:end|beginning|start)",
-    r"|⟨q\d+⟩ times|(?:more|fewer|less)(?: often| frequently)? than)",
+    r"\s*(?:in (?:your|the) (?:title|first)|at the (?:end|beginning|start)"
+    r"|⟨q\d+⟩ times|(?:more|fewer|less)(?: often| frequently)? than)"
 )
 # "the word ⟨s0⟩ does not need to appear" forbids nothing
 _NOT_NEEDED = pattern(r"(?:\bnot|n't) (?:need|have|required|necessary)\b")
@@ -167,50 +128,39 @@ def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
 
 # ---- words that must appear ----------------------------------------------------------------------------------------
 
-_OTHER_THAN_NOT = r"(?:(?!(?:not|never)\b)\w+\s)"
 _INCLUDE = pattern(
     # "include the words ⟨s0⟩ and ⟨s1⟩"
-    rf"\b{_MUST_USE}\s+(?:\w+\s){{0,4}}?(?:{_THE_WORDS})\s*(?:of\s+|like\s+)?:?\s*",
-    _match_strings("strings"),
-    _AFTERWARDS,
+    r"\b{must use}\s+(?:\w+\s){0,4}?(?:{the words})\s*(?:of\s+|like\s+)?:?\s*{strings}(?P<after>[^.]{0,60})"
     # "the word ⟨s0⟩ must appear"; not "must not appear more than 3 times", "does not need to appear"
-    rf"|{_THE_WORDS}\s*:?\s*",
-    _match_strings("strings_2"),
-    rf"\s+{_OTHER_THAN_NOT}{{0,2}}?(?:should|must|need to|has to|have to)\s+{_OTHER_THAN_NOT}?",
-    r"(?:be (?:used|included|mentioned|in|present)|appear|occur|show up)",
-    _AFTERWARDS_2,
+    r"|{the words}\s*:?\s*{strings}"
+    r"\s+(?:(?!(?:not|never)\b)\w+\s){0,2}?(?:should|must|need to|has to|have to)\s+(?:(?!(?:not|never)\b)\w+\s)?"
+    r"(?:be (?:used|included|mentioned|in|present)|appear|occur|show up)(?P<after>[^.]{0,60})"
     # "make sure the word ⟨s0⟩ shows up"
-    rf"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?{_THE_WORDS}\s+",
-    _match_strings("strings_3"),
-    r"\s+(?:is|are)?\s?(?:appears?|shows? up|occurs?|used|included|mentioned|present)\b",
+    r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?{the words}\s+{strings}"
+    r"\s+(?:is|are)?\s?(?:appears?|shows? up|occurs?|used|included|mentioned|present)\b"
 )
 # "mention ⟨s0⟩": the prompt does not say that it is a word
 _INCLUDE_STRING = pattern(
-    r"\b(?:mention|include|including|incorporate|must contain|should contain|contains)\s+(?:the\s+)?",
-    _match_strings("strings"),
-    _AFTERWARDS,
+    r"\b(?:mention|include|including|incorporate|must contain|should contain|contains)\s+(?:the\s+)?{strings}"
+    r"(?P<after>[^.]{0,60})"
 )
 _INCLUDE_BARE = pattern(
     # "use these keywords: happy, sad"
-    rf"\b{USE}\s+(?:\w+\s){{0,3}}?(?:the\s+)?(?:following\s+|these\s+)?key\s?words?\s*:?\s+",
-    _match_bare_words("bare"),
+    r"\b{use}\s+(?:\w+\s){0,3}?(?:the\s+)?(?:following\s+|these\s+)?key\s?words?\s*:?\s+{bare words}"
     # "use the word happy somewhere"; the list must end where a clause ends
-    rf"|\b{USE}\s+(?:the\s+)(?:following\s+)?words?\s*:?\s+",
-    _match_bare_words("bare_2"),
-    r"(?=\s+(?:somewhere|in (?:your|the|it)|throughout)|\s*[.;]|$)",
+    r"|\b{use}\s+(?:the\s+)(?:following\s+)?words?\s*:?\s+{bare words}"
+    r"(?=\s+(?:somewhere|in (?:your|the|it)|throughout)|\s*[.;]|$)"
     # "keywords: happy, sad"
-    r"|\bkey\s?words?\s*:\s+",
-    _match_bare_words("bare_3"),
+    r"|\bkey\s?words?\s*:\s+{bare words}"
     # "make sure the word happy shows up"
-    r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?the\s+words?\s+",
-    _match_bare_words("bare_4"),
-    r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
+    r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?the\s+words?\s+{bare words}"
+    r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b"
 )
-_NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
+_NOT_BEFORE = pattern(r"\b{not}\s+(?:\w+\s){0,3}$")
 # "… in the first sentence", "… at the end", "… ⟨q0⟩ times": other rules compile these
 _INCLUDED_IN_A_PLACE = pattern(
-    r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)",
-    r"|as the (?:first|last)|at the (?:start|beginning|end)|for ⟨q)",
+    r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)"
+    r"|as the (?:first|last)|at the (?:start|beginning|end)|for ⟨q)"
 )
 # "words such as ⟨s0⟩", "either ⟨s0⟩ or ⟨s1⟩": no single string is required
 _EXAMPLES_OR_CHOICE = pattern(
@@ -258,14 +208,14 @@ def _find_included(
 
 # "the word ⟨s0⟩ should appear ⟨q0⟩ times", "the word tide ⟨q0⟩ times"
 _FREQUENCY = pattern(
-    r"(?:\b(?:key\s?word|word|term|phrase|name)s?\s*:?\s+)?",
-    rf"(?:{STRING}|\b(?:key\s?word|word)s?\s+(?P<bare>[^\W\d_][\w'-]*))",
-    rf"(?P<middle>(?:\s+(?!⟨s)[\w'⟨⟩-]+,?){{0,9}}?)\s+(?:for\s+)?{QUANTITY}\s+(?:or more\s+)?times?\b",
+    r"(?:\b(?:key\s?word|word|term|phrase|name)s?\s*:?\s+)?"
+    r"(?:{string}|\b(?:key\s?word|word)s?\s+(?P<bare>[^\W\d_][\w'-]*))"
+    r"(?P<middle>(?:\s+(?!⟨s)[\w'⟨⟩-]+,?){0,9}?)\s+(?:for\s+)?{quantity}\s+(?:or more\s+)?times?\b"
 )
 # "⟨q0⟩ mentions of the word ⟨s0⟩"
 _FREQUENCY_FIRST = pattern(
-    rf"{QUANTITY}\s+(?:times?|mentions?|instances?|occurrences?|uses?)\s+(?:of\s+)?(?:the\s+)?",
-    rf"(?:key\s?word|word|term|phrase|name)?\s*{STRING}",
+    r"{quantity}\s+(?:times?|mentions?|instances?|occurrences?|uses?)\s+(?:of\s+)?(?:the\s+)?"
+    r"(?:key\s?word|word|term|phrase|name)?\s*{string}"
 )
 _LETTER_BEFORE = pattern(r"\bletters?\s+$")
 # "the word ⟨s0⟩ with the letter a ⟨q0⟩ times", "… in capitals", "… in each sentence": other rules, or no rule
@@ -292,31 +242,30 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
 
 # "the letter ⟨s0⟩ should appear ⟨q0⟩ times"
 _LETTER_THEN_NUMBER = pattern(
-    rf"\bletters?\s+(?:{STRING}|(?P<bare>[A-Za-z#!?@])\b)",
-    rf"(?P<middle>(?:\s+(?!letter)[\w'⟨⟩\"()/-]+,?){{0,10}}?)\s+(?:for\s+)?{QUANTITY}\s+times?\b",
+    r"\bletters?\s+(?:{string}|(?P<bare>[A-Za-z#!?@])\b)"
+    r"(?P<middle>(?:\s+(?!letter)[\w'⟨⟩\"()/-]+,?){0,10}?)\s+(?:for\s+)?{quantity}\s+times?\b"
 )
 # "⟨q0⟩ occurrences of the letter ⟨s0⟩"
 _NUMBER_THEN_LETTER = pattern(
-    rf"{QUANTITY}\s+(?:times?\s+(?:the\s+)?letter\s+",
-    r"|(?:letter\s+|instances of (?:the )?letter\s+|occurrences of (?:the )?letter\s+))",
-    rf"(?:{STRING}|(?P<bare>[A-Za-z])(?:'s)?\b)",
+    r"{quantity}\s+(?:times?\s+(?:the\s+)?letter\s+"
+    r"|(?:letter\s+|instances of (?:the )?letter\s+|occurrences of (?:the )?letter\s+))"
+    r"(?:{string}|(?P<bare>[A-Za-z])(?:'s)?\b)"
 )
 _NO_LETTER = pattern(
     # "do not use the letter ⟨s0⟩"
-    rf"\b{NOT}\s+(?:\w+\s){{0,3}}?(?:{USE}\s+)?(?:the\s+|any\s+)?letters?\s+(?:{STRING}|(?P<bare>[A-Za-z])\b)",
+    r"\b{not}\s+(?:\w+\s){0,3}?(?:{use}\s+)?(?:the\s+|any\s+)?letters?\s+(?:{string}|(?P<bare>[A-Za-z])\b)"
     # "the letter ⟨s0⟩ must not appear"
-    r"|\bletter\s+(?:⟨(?P<string_2>s\d+)⟩|(?P<bare_2>[A-Za-z])\b)",
-    rf"\s+(?:\w+\s){{0,2}}?{NOT}\s+(?:\w+\s){{0,2}}?{USE}",
+    r"|\bletter\s+(?:{string}|(?P<bare>[A-Za-z])\b)"
+    r"\s+(?:\w+\s){0,2}?{not}\s+(?:\w+\s){0,2}?{use}"
 )
 # "⟨q0⟩ exclamation marks", "⟨q0⟩ hashtags"
 _NUMBER_OF_MARKS = pattern(
-    QUANTITY,
-    r"\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|semicolons?|colons?)\b",
+    r"{quantity}\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|semicolons?|colons?)\b"
 )
 # "no exclamation marks", "do not use any semicolons", "without question marks"
 _NO_MARKS = pattern(
-    r"\b(?:no|without|avoid|never use|do not use|don't use|must not (?:use|contain)|should not (?:use|contain))\s+",
-    r"(?:(?:using|any|the use of)\s+)*(?P<mark>exclamation (?:marks?|points?)|question marks?|semicolons?)\b",
+    r"\b(?:no|without|avoid|never use|do not use|don't use|must not (?:use|contain)|should not (?:use|contain))\s+"
+    r"(?:(?:using|any|the use of)\s+)*(?P<mark>exclamation (?:marks?|points?)|question marks?|semicolons?)\b"
 )
 # "do not use the letter e more than 3 times" does not forbid it
 _IS_COUNTED = pattern(
@@ -383,11 +332,11 @@ def _read_mark(match: re.Match[str]) -> str:
 
 _NO_COMMA = pattern(
     # "do not use any commas"; "no comma separated list" is about a list
-    rf"\b(?:{NOT}|refrain|free of|devoid of|zero)\b(?:\s+[\w']+){{0,7}}?\s+commas?\b(?!\s*(?:separated|delimited|-))",
+    r"\b(?:{not}|refrain|free of|devoid of|zero)\b(?:\s+[\w']+){0,7}?\s+commas?\b(?!\s*(?:separated|delimited|-))"
     # "commas are forbidden"
-    rf"|\bcommas?\s+(?:\w+\s){{0,3}}?(?:{NOT}|forbidden|prohibited)\b",
-    r"|\bcomma-free\b",
-    r"|\bwithout (?:the use of |using )?(?:any )?(?:⟨s\d+⟩ )?commas?\b",
+    r"|\bcommas?\s+(?:\w+\s){0,3}?(?:{not}|forbidden|prohibited)\b"
+    r"|\bcomma-free\b"
+    r"|\bwithout (?:the use of |using )?(?:any )?(?:⟨s\d+⟩ )?commas?\b"
 )
 # "do not add anything to a list separated by commas", "without missing commas"
 _COMMAS_ALLOWED = pattern(r"\b(?:separated by|only)\s+commas?|\bmissing commas?")
@@ -406,41 +355,35 @@ def find_no_comma(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 # ---- lower case and capitals ---------------------------------------------------------------------------------------
 
-_LOWER_CASE = "lower[- ]?case"
-_UPPER_CASE = "upper[- ]?case"
 _LOWER = pattern(
-    any_of(
-        # "in all lowercase letters", "use only english and lower case"
-        r"\b(?:all|only|entirely|completely|in|use|using|just|with)\s+(?:in\s+)?(?:the\s+)?(?:all\s+)?(?:english\s+)?"
-        rf"(?:and\s+)?(?:all\s+)?(?:only\s+)?{_LOWER_CASE}d?\b(?:\s+(?:letters?|english|text|only))?",
-        rf"\b{_LOWER_CASE} (?:letters )?(?:only|english)\b",
-        # "no capital letters", "do not use any uppercase letters", "capital letters are forbidden"
-        rf"\b(?:no|without(?: any)?|without using(?: any)?) (?:capital(?:ized)?|{_UPPER_CASE})"
-        r"\s*(?:letters?|words?|characters?)?\b",
-        r"\b(?:do not|don't|never|avoid|refrain from) (?:us(?:e|ing) |includ(?:e|ing) )?(?:any )?"
-        rf"(?:capital|{_UPPER_CASE})(?:ization| letters?)?\b",
-        r"\bcapital letters? (?:is|are) (?:not allowed|forbidden|prohibited)",
-        rf"\b(?:not|n't) (?:contain|include|use|have) (?:any )?(?:capital|{_UPPER_CASE})",
-        # "all of the letters should be lowercase", "not a single word may be capitalized"
-        rf"\ball (?:of )?(?:the |your )?letters\b[^.]{{0,40}}\b{_LOWER_CASE}d?",
-        r"\bnot a single (?:letter|word)\b[^.]{0,40}\bcapitali[sz]ed",
-        rf"\bin {_LOWER_CASE}s\b",
-    )
+    # "in all lowercase letters", "use only english and lower case"
+    r"\b(?:all|only|entirely|completely|in|use|using|just|with)\s+(?:in\s+)?(?:the\s+)?(?:all\s+)?(?:english\s+)?"
+    r"(?:and\s+)?(?:all\s+)?(?:only\s+)?{lower case}d?\b(?:\s+(?:letters?|english|text|only))?"
+    r"|\b{lower case} (?:letters )?(?:only|english)\b"
+    # "no capital letters", "do not use any uppercase letters", "capital letters are forbidden"
+    r"|\b(?:no|without(?: any)?|without using(?: any)?) (?:capital(?:ized)?|{upper case})"
+    r"\s*(?:letters?|words?|characters?)?\b"
+    r"|\b(?:do not|don't|never|avoid|refrain from) (?:us(?:e|ing) |includ(?:e|ing) )?(?:any )?"
+    r"(?:capital|{upper case})(?:ization| letters?)?\b"
+    r"|\bcapital letters? (?:is|are) (?:not allowed|forbidden|prohibited)"
+    r"|\b(?:not|n't) (?:contain|include|use|have) (?:any )?(?:capital|{upper case})"
+    # "all of the letters should be lowercase", "not a single word may be capitalized"
+    r"|\ball (?:of )?(?:the |your )?letters\b[^.]{0,40}\b{lower case}d?"
+    r"|\bnot a single (?:letter|word)\b[^.]{0,40}\bcapitali[sz]ed"
+    r"|\bin {lower case}s\b"
 )
 _UPPER = pattern(
-    any_of(
-        # "in all capital letters", "use only english and in uppercase"
-        r"\b(?:in|use|using|all|only|entirely|completely|with|be)\s+(?:\w+\s+){0,2}?(?:in\s+)?(?:english\s+)?"
-        r"(?:and\s+)?(?:in\s+)?(?:all\s+)?"
-        rf"(?:capital letters|capitals|caps|{_UPPER_CASE}(?: letters)?|capitalized letters)\b",
-        rf"\b(?:no|without(?: any)?) {_LOWER_CASE}(?: letters?)?\b",
-        r"\ball[- ](?:caps|capitals|capital letters)\b",
-        r"\bcaps only\b",
-        r"\bonly capital letters\b",
-        # "all letters should be capitalized", "capitalize every word"
-        rf"\ball (?:of )?(?:the |your )?(?:letters|words)\b[^.]{{0,40}}\b(?:capitali[sz]ed|{_UPPER_CASE})",
-        r"\bcapitali[sz]e (?:every|all|each)\b[^.]{0,20}\b(?:letters?|words?)",
-    )
+    # "in all capital letters", "use only english and in uppercase"
+    r"\b(?:in|use|using|all|only|entirely|completely|with|be)\s+(?:\w+\s+){0,2}?(?:in\s+)?(?:english\s+)?"
+    r"(?:and\s+)?(?:in\s+)?(?:all\s+)?"
+    r"(?:capital letters|capitals|caps|{upper case}(?: letters)?|capitalized letters)\b"
+    r"|\b(?:no|without(?: any)?) {lower case}(?: letters?)?\b"
+    r"|\ball[- ](?:caps|capitals|capital letters)\b"
+    r"|\bcaps only\b"
+    r"|\bonly capital letters\b"
+    # "all letters should be capitalized", "capitalize every word"
+    r"|\ball (?:of )?(?:the |your )?(?:letters|words)\b[^.]{0,40}\b(?:capitali[sz]ed|{upper case})"
+    r"|\bcapitali[sz]e (?:every|all|each)\b[^.]{0,20}\b(?:letters?|words?)"
 )
 # "no lowercase letters", which `_LOWER` would find
 _NOT_LOWER = pattern(r"\b(?:no|without(?: any)?|not) lower")
@@ -448,23 +391,21 @@ _NOT_LOWER = pattern(r"\b(?:no|without(?: any)?|not) lower")
 _NOT_UPPER = pattern(r"\b(?:no|without|avoid|not|don't)\b[^,.]{0,25}(?:capital|upper|caps)")
 # Some words in capitals, rather than the whole response
 _CAPITAL_WORDS = pattern(
-    any_of(
-        # "words in all capital letters", "terms that are capitalized"
-        r"\b(?:words?|phrases?|stress words?|terms?|acronyms?)\b(?:\s+[\w'()⟨⟩,]+){0,6}?\s*\b(?:all[- ])?"
-        r"(?:caps|capitals?|capital letters|uppercase|upper case|capitalized)\b",
-        # "all-caps words"
-        r"\b(?:all[- ]caps|capitali[sz]ed|fully capitali[sz]ed|all[- ]capital|upper[- ]?case|all-uppercase|stress)"
-        r"\s+words?\b",
-        r"\bcapitali[sz]e\b",
-        r"\bwords? in (?:all )?caps\b",
-    )
+    # "words in all capital letters", "terms that are capitalized"
+    r"\b(?:words?|phrases?|stress words?|terms?|acronyms?)\b(?:\s+[\w'()⟨⟩,]+){0,6}?\s*\b(?:all[- ])?"
+    r"(?:caps|capitals?|capital letters|uppercase|upper case|capitalized)\b"
+    # "all-caps words"
+    r"|\b(?:all[- ]caps|capitali[sz]ed|fully capitali[sz]ed|all[- ]capital|upper[- ]?case|all-uppercase|stress)"
+    r"\s+words?\b"
+    r"|\bcapitali[sz]e\b"
+    r"|\bwords? in (?:all )?caps\b"
 )
 # "⟨q0⟩ words", "⟨q0⟩ times"
 _NUMBER_OF_CAPITAL_WORDS = pattern(
-    QUANTITY,
+    r"{quantity}"
     # "20 sentences and 4 words in capitals": 20 counts something else
-    r"(?![- ](?:\w+\s)?(?:sentence|paragraph|character|line|stanza|bullet|point|section|item|page|part|step))",
-    r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?",
+    r"(?![- ](?:\w+\s)?(?:sentence|paragraph|character|line|stanza|bullet|point|section|item|page|part|step))"
+    r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?"
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 # Whole words: "begin" and "likely" name no example. "e.g." has lost its points by then.
@@ -475,9 +416,9 @@ _ALL_WORDS = pattern(
 )
 # "the title in capitals", "capitalize the names of variables"
 _CASE_OF_A_PART = pattern(
-    rf"\b{words('part with a case')}\b[^.]{{0,40}}(?:case|caps|capital)",
-    r"|(?:case|caps|capital\w*)[^.]{0,30}\b",
-    r"(?:title|headings?|names?|variables?|keys|keywords?|columns?|speakers?)\b",
+    r"\b{part with a case}\b[^.]{0,40}(?:case|caps|capital)"
+    r"|(?:case|caps|capital\w*)[^.]{0,30}\b"
+    r"(?:title|headings?|names?|variables?|keys|keywords?|columns?|speakers?)\b"
 )
 _WHOLE_RESPONSE = pattern(r"\b(?:entire|whole|all of) (?:response|answer|reply|output|text)")
 

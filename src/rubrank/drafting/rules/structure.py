@@ -6,55 +6,43 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.rules import Constraint, constrain_count, is_about_a_part
-from rubrank.drafting.sentences import (
-    QUANTITY,
-    STRING,
-    Quantity,
-    Sentence,
-    any_of,
-    list_words,
-    pattern,
-    read_group,
-    words,
-)
+from rubrank.drafting.sentences import Quantity, Sentence, list_words, pattern, read_group
 
 # ---- lengths -------------------------------------------------------------------------------------------------------
 
 # "⟨q0⟩ words", "⟨q0⟩-word", "⟨q0⟩ short sentences"
 _NUMBER_THEN_UNIT = pattern(
-    QUANTITY,
-    r"[- ]?\s?(?:(?P<adjective>[\w'/-]+)\s(?:[\w'-]+\s)?)?",
-    r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?=(?P<after>[^.]{0,45}))",
+    r"{quantity}[- ]?\s?(?:(?P<adjective>[\w'/-]+)\s(?:[\w'-]+\s)?)?"
+    r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?=(?P<after>[^.]{0,45}))"
 )
 # "the number of words should be ⟨q0⟩", "word limit: ⟨q0⟩"
 _UNIT_THEN_NUMBER = pattern(
-    r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)",
-    r"|(?P<unit_2>word|sentence|character) (?:count|limit|length))\b",
-    rf"(?:\s*{words('between unit and number')}){{0,10}}\s*",
-    QUANTITY,
-    r"(?!\s*(?:times|bullet))",
+    r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)"
+    r"|(?P<unit>word|sentence|character) (?:count|limit|length))\b"
+    r"(?:\s*{between unit and number}){0,10}\s*"
+    r"{quantity}(?!\s*(?:times|bullet))"
 )
 # "300 short words" counts the words of the response; "300 French words" counts only some of them.
-_PLAIN_ADJECTIVE = pattern(rf"^{words('plain adjective')}$")
-# "5 words in all caps"
-_IN_CAPITALS = (
+_PLAIN_ADJECTIVE = pattern(r"^{plain adjective}$")
+_NOT_A_LENGTH_AFTER = pattern(
+    # "5 words in all caps"
     r"^(?:(?!\band\b)[^,;⟨]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"
+    # "3 words that rhyme", "2 sentences from the text", "5 words each"
+    r"|^\s*{some units only}"
 )
-# "3 words that rhyme", "2 sentences from the text", "5 words each"
-_NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{words('some units only')}")
 # "summarise these 300 words": the length of something in the prompt
 _MATERIAL_BEFORE = pattern(
     r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$"
 )
 # "essays of ⟨q0⟩-word length", "⟨q0⟩-word essays": texts that the prompt speaks of
-_OTHER_TEXTS = pattern(rf"^(?:\s+[\w'-]+)?\s+{words('other texts')}\b")
+_OTHER_TEXTS = pattern(r"^(?:\s+[\w'-]+)?\s+{other texts}\b")
 # "the difference between a 5-paragraph essay and a report", "how to structure a 500-word essay", "compare a 250-word
 # abstract with a paper"; "review the book in a 200-word essay" asks for one
 _SUCH_TEXTS_BEFORE = pattern(
-    r"\b(?:differences? between|what (?:is|makes|counts as)|purpose of|structure of|history of)\b[^.,;:]*$",
-    r"|\b(?:how|ways?|tips|advice|best way)\b[^.,;:]{0,30}\b(?:write|writing|structure|plan|format|outline)\b[^.,;:]*$",
-    rf"|\b{words('work on a text')}\b",
-    r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$",
+    r"\b(?:differences? between|what (?:is|makes|counts as)|purpose of|structure of|history of)\b[^.,;:]*$"
+    r"|\b(?:how|ways?|tips|advice|best way)\b[^.,;:]{0,30}\b(?:write|writing|structure|plan|format|outline)\b[^.,;:]*$"
+    r"|\b{work on a text}\b"
+    r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$"
 )
 _LIMIT = pattern(r"\blimit|maximum|max\b")
 
@@ -101,11 +89,11 @@ _REFERENCE_BEFORE = pattern(
 )
 # "a length of", "an essay of"
 _SIZE_OF_BEFORE = pattern(
-    r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up",
-    r"|essay|story|text|poem|article) of$",
+    r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up"
+    r"|essay|story|text|poem|article) of$"
 )
 _BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
-_BEFORE_SIZE = pattern(rf"\b{words('before a size')}$")
+_BEFORE_SIZE = pattern(r"\b{before a size}$")
 
 
 def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
@@ -146,8 +134,8 @@ _DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown div
 _FORM = pattern(r"\b(?:format|form)\b")
 # "⟨q0⟩ paragraphs", "⟨q0⟩ short stanzas"
 _NUMBER_OF_PARTS = pattern(
-    rf"{QUANTITY}\s+(?:\w+\s){{0,2}}?",
-    r"(?:paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as)\b",
+    r"{quantity}\s+(?:\w+\s){0,2}?"
+    r"(?:paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as)\b"
 )
 
 
@@ -189,20 +177,19 @@ def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> I
 # ---- the first word of a paragraph ---------------------------------------------------------------------------------
 
 _ORDINALS = list_words("ordinal")
-_ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
 # "the second paragraph must start with the word ⟨s0⟩", "paragraph 2 begins with tide"
 _FIRST_WORD = pattern(
-    rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
-    r"\b(?:start|begin|starting|beginning|starts|begins)\b\s+(?:off\s+)?with\s+",
-    r"(?:the\s+)?(?:exact\s+)?(?:word\s+)?:?\s*",
-    rf"(?:{STRING}|(?P<bare>[^\W\d_][\w'-]*))",
+    r"\b(?:(?P<ordinal>{ordinal}|last|final|\d+(?:st|nd|rd|th))\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{0,60}?"
+    r"\b(?:start|begin|starting|beginning|starts|begins)\b\s+(?:off\s+)?with\s+"
+    r"(?:the\s+)?(?:exact\s+)?(?:word\s+)?:?\s*"
+    r"(?:{string}|(?P<bare>[^\W\d_][\w'-]*))"
 )
 # "start the second paragraph with", "begin paragraph 2 with"
 _START_PARAGRAPH = pattern(
     r"\b(start|begin)(?:ing)?\s+((?:the\s+)?(?:\w+\s+paragraph|paragraph\s+(?:⟨q\d+⟩|\d+)))\s+(?=with\b)"
 )
 # "⟨q0⟩ paragraphs", "⟨q0⟩-paragraph essay"
-_NUMBER_OF_PARAGRAPHS = pattern(QUANTITY, r"[- ](?:\w+\s){0,2}?paragraphs?\b")
+_NUMBER_OF_PARAGRAPHS = pattern(r"{quantity}[- ](?:\w+\s){0,2}?paragraphs?\b")
 
 
 def names_first_word(prompt: Sequence[Sentence]) -> bool:
@@ -261,17 +248,15 @@ def find_first_word_of_paragraph(
 
 # "mark each section with ⟨s0⟩", "each one labelled as Section X"
 _LABEL = pattern(
-    rf"\b{words('label')}\b[^.]{{0,60}}?\b(?:with|as|by|into|the|:)\s*:?\s*",
-    rf"(?:{STRING}|(?P<bare>[A-Za-z]+)\s+(?:X\b|#?⟨(?P<label_number>q\d+)⟩|1\b|#))",
+    r"\b{label}\b[^.]{0,60}?\b(?:with|as|by|into|the|:)\s*:?\s*"
+    r"(?:{string}|(?P<bare>[A-Za-z]+)\s+(?:X\b|#?⟨(?P<label_number>q\d+)⟩|1\b|#))"
 )
 # "Day X", "Section 1:", "Part #"
 _QUOTED_LABEL = re.compile(r"([A-Za-z]+)\s*(?:X|\d+|#\d*)\.?:?$")
 # "Section 1, Section 2" without quotation marks
 _LISTED_LABELS = re.compile(r"\b([A-Z][A-Za-z]{2,}) 1\b[^.\n]{0,20}\b\1 2\b")
 # "⟨q0⟩ sections", "⟨q0⟩-day itinerary"
-_NUMBER_OF_SECTIONS = pattern(
-    rf"{QUANTITY}(?:[- ](?:[\w-]+\s){{0,3}}?{words('labelled part')}\b| section)"
-)
+_NUMBER_OF_SECTIONS = pattern(r"{quantity}(?:[- ](?:[\w-]+\s){0,3}?{labelled part}\b| section)")
 _LABELLING = pattern("section|part|mark|label|begin")
 
 
