@@ -161,7 +161,8 @@ def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
     if group.utilities is None or group.values is None:  # a rule that adds up scores
         assert group.taken is not None
         removed_K = np.where(group.known[i], group.taken @ group.mean_contrasts[i], 0.0)
-        change = -(group.weights * removed_K).sum() / np.abs(group.weights[group.known[i]]).sum()
+        total_weight = np.abs(group.weights[group.known[i]]).sum()
+        change = -(group.weights * removed_K).sum() / total_weight if total_weight else 0.0
         if abs(change) >= _LEAST_SHOWN:
             yield f"attributes: taking them out changed its mean score by {change:+.2f}"
         return

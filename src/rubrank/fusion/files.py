@@ -32,7 +32,7 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.group import FusedGroup, find_informative
+from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import (
     check_changes,
     check_options_of_table,
@@ -43,6 +43,7 @@ from rubrank.fusion.options import (
 )
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
+from rubrank.fusion.rules.group_math import find_informative
 from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData

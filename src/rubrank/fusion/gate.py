@@ -76,16 +76,6 @@ class GateResult:
         return GateResult(**{array.name: getattr(self, array.name)[rows] for array in fields(self)})
 
 
-def _check_criteria(gate: Any, value: Any) -> str | None:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return None if is_list else "a list of criteria"
-
-
-def _check_lift(gate: Any, value: Any) -> str | None:
-    is_right = value is None or (isinstance(value, int | float) and 0.0 <= value < 1.0)
-    return None if is_right else "in [0, 1); 0 is the paper's gate"
-
-
 @refuses_wrong_kinds
 @dataclass(frozen=True)
 class Gate(CheckedRule):
@@ -104,17 +94,25 @@ class Gate(CheckedRule):
 
     name: ClassVar[str] = "Gate"
 
-    global_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
-    low_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
+    global_quality: Sequence[str | int] = ()
+    low_quality: Sequence[str | int] = ()
     threshold: float = number_field(1.0, high=1.0, above=True)
     floor: float = number_field(0.5, high=1.0)
     shape: GateShape = choice_field("linear", GateShape)
     missing: GateMissing = choice_field("pass", GateMissing)
     maximum: float | Mapping[str | int, float] = 1.0
-    lift: float | None = field(default=None, metadata={"check": _check_lift})
+    lift: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("global_quality", "low_quality"):
+            criteria = getattr(self, name)
+            if isinstance(criteria, str) or not isinstance(criteria, Sequence):
+                raise InvalidInput("Gate", name, "a list of criteria", repr(criteria), "Use ().")
+        is_share = isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0
+        if self.lift is not None and not is_share:
+            allowed = "in [0, 1); 0 is the paper's gate"
+            raise InvalidInput("Gate", "lift", allowed, repr(self.lift), "Use None.")
         if isinstance(self.maximum, Mapping):
             for key in self.maximum:
                 if key not in self.global_quality:
@@ -149,8 +147,15 @@ class Gate(CheckedRule):
         is_missing = np.isnan(score)
         if asked is not None:
             is_missing = is_missing & asked
-        hard_columns = _find_columns(self.global_quality, score.shape[-1], criteria)
-        soft_columns = _find_columns(self.low_quality, score.shape[-1], criteria)
+
+        # The columns of the gate's criteria, which are given by name or by number.
+        column_of: dict[str | int, int] = {k: k for k in range(score.shape[-1])}
+        column_of |= {name: k for k, name in enumerate(criteria or ())}
+        for key in (*self.global_quality, *self.low_quality):
+            if key not in column_of:
+                raise UnknownName.of("Gate", "criterion", key, map(str, column_of))
+        hard_columns = [column_of[key] for key in self.global_quality]
+        soft_columns = [column_of[key] for key in self.low_quality]
         columns = hard_columns + soft_columns
 
         # The hard gate: which criteria stop a rollout.
@@ -222,17 +227,6 @@ def _lift_rewards(
         starts = np.arange(0, reward.size + 1, max(group_size, 1))
     stretched = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
     return np.where(is_gated, lift + (1.0 - lift) * stretched, reward)
-
-
-def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
-    """Return the column numbers of criteria given by name or number; raises UnknownName for unknown ones."""
-    column_of: dict[str | int, int] = {k: k for k in range(K)}
-    for k, name in enumerate(criteria or ()):
-        column_of[name] = k
-    for key in keys:
-        if key not in column_of:
-            raise UnknownName.of("Gate", "criterion", key, map(str, column_of))
-    return [column_of[key] for key in keys]
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,13 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, counted
 from rubrank.fusion.explain import make_record
-from rubrank.fusion.group import FusedGroup, measure_agreement, measure_errors
-from rubrank.fusion.rules.group_math import fill_unknown
+from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.rules.group_math import (
+    expand_rows,
+    fill_unknown,
+    measure_agreement,
+    measure_errors,
+)
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import Cells
 from rubrank.scores.spread import find_no_signal
@@ -319,10 +324,7 @@ class Fused(Framed):
     def _parts_MK(self) -> np.ndarray:
         """w·value, the terms of the weighted sum."""
         assert self.fit is not None
-        weights = self.used_weights_NK
-        if len(weights) > 1:
-            weights = weights[self.batch.group_of_row]
-        return self.fit.values_MK * weights
+        return self.fit.values_MK * expand_rows(self.used_weights_NK, self.batch)
 
     # ------------------------------------------------------------------------------------------------------- groups
 
@@ -377,6 +379,11 @@ class Fused(Framed):
         batch = self.batch
         rows = self.rows_of(g)
         columns = self.columns_of(g)
+
+        def select_row(values_NK: np.ndarray) -> np.ndarray:
+            """Return the row of this group; the only row if all groups share it."""
+            return values_NK[g if len(values_NK) > 1 else 0][columns]
+
         # Fields of FusedGroup that are None unless the rule or the batch has something to fill them with.
         optional: dict[str, Any] = {}
         if self.fit is not None:
@@ -401,14 +408,13 @@ class Fused(Framed):
             optional["gated"] = self.gated.select_rows(rows)
         higher_is_better = np.ones(len(columns), bool)
         if batch.lower_NK is not None:
-            higher_is_better = ~_select_group(batch.lower_NK, g)[columns]
-        compared = self._outcomes_of_group.get(g, {})
-        soft = self._soft_outcomes_of_group.get(g, {})
+            higher_is_better = ~select_row(batch.lower_NK)
+        compared, soft = self._outcomes_of_group[g]
         return FusedGroup(
             label=self.labels[g],
             criteria=tuple(batch.names[k] for k in columns),
-            weights=_select_group(self.used_weights_NK, g)[columns],
-            margins=_select_group(batch.margins_NK, g)[columns],
+            weights=select_row(self.used_weights_NK),
+            margins=select_row(batch.margins_NK),
             higher_is_better=higher_is_better,
             scores=batch.scores_MK[rows][:, columns],
             ranking=self.ranking_M[rows],
@@ -428,27 +434,19 @@ class Fused(Framed):
         return [k for k, name in enumerate(self.batch.names) if name in rubric]
 
     @cached_property
-    def _outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:
-        """Group → column → outcomes. Searching all outcomes for every group would take quadratic time."""
-        return _split_by_group(self.batch.outcomes)
+    def _outcomes_of_group(self) -> list[tuple[dict[int, np.ndarray], dict[int, np.ndarray]]]:
+        """Of each group: column → outcomes of compared responses, and column → outcomes of uncertain verdicts.
 
-    @cached_property
-    def _soft_outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:
-        return {} if self.fit is None else _split_by_group(self.fit.soft)
+        Searching all outcomes for every group would take quadratic time.
+        """
+        outcomes_of_group: list[Any] = [({}, {}) for _ in range(self.batch.N)]
+        for (g, k), outcome in self.batch.outcomes.items():
+            outcomes_of_group[g][0][k] = outcome
+        soft = {} if self.fit is None else self.fit.soft
+        for (g, k), outcome in soft.items():
+            outcomes_of_group[g][1][k] = outcome
+        return outcomes_of_group
 
     def record(self, g: int) -> dict[str, Any]:
         """Return the data of a group's record, as JSON can hold them; see `rubrank.records`."""
         return make_record(self, g)
-
-
-def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
-    """Turn (group, column) → outcomes into group → column → outcomes."""
-    by_group: dict[int, dict[int, np.ndarray]] = {}
-    for (g, k), outcome in cells.items():
-        by_group.setdefault(g, {})[k] = outcome
-    return by_group
-
-
-def _select_group(values_NK: np.ndarray, g: int) -> np.ndarray:
-    """Return the row of group g; the only row if all groups share it."""
-    return values_NK[g if len(values_NK) > 1 else 0]

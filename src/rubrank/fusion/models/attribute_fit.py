@@ -53,11 +53,11 @@ import numpy as np
 from rubrank.errors import InvalidInput, SolverError
 from rubrank.fusion.control.adjustment import choose_taken, name_columns, select_criteria
 from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
-from rubrank.fusion.group import find_informative
 from rubrank.fusion.models import likelihood
 from rubrank.fusion.models.model import BradleyTerry, LinkModel, Thurstone, UtilityModel, find_model
 from rubrank.fusion.models.newton import FitProblem
 from rubrank.fusion.result import AttributeControl
+from rubrank.fusion.rules.group_math import find_informative
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import Cells, count_wins, mark_compared, outcomes
 

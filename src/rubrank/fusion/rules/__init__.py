@@ -108,8 +108,10 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     parameters: constants of the rule; in a composition, of the first one. Every rule also takes those of attribute
         control (`CONTROL_OPTIONS`).
     """
-    is_text = isinstance(expression, str)
-    if not is_text:
+    if isinstance(expression, str):
+        text = expression.strip()
+        is_gated = text.endswith("+")
+    else:
         has_parts = hasattr(expression, "name") and hasattr(expression, "bounded")
         if isinstance(expression, type) or not callable(expression) or not has_parts:
             raise InvalidInput(
@@ -119,8 +121,8 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
                 got=brief(expression),
                 remedy="See `rubrank help rules`.",
             )
-    text = expression.strip() if is_text else expression.name
-    is_gated = is_text and text.endswith("+")
+        text = expression.name
+        is_gated = False
     if gate is not None and not is_gated:
         raise InvalidInput(
             "find_rule",
@@ -129,14 +131,15 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
             got=text,
             remedy=f"Ask for {text + '+'!r}.",
         )
-    if not is_text:
+    if not isinstance(expression, str):
         return expression
     first, star, second = text.removesuffix("+").partition("*")
-    rule = _parse_rule(first, parameters)
+    rule: Any = _parse_rule(first, parameters)
     if star:
         from rubrank.fusion.rlvr2 import Composed
 
-        rule = Composed(rule, _parse_rule(second, {}))
+        weighing: Any = _parse_rule(second, {})
+        rule = Composed(rule, weighing)
     if is_gated:
         from rubrank.fusion.gate import Gated
 

@@ -1,14 +1,15 @@
-"""The arithmetic that rules share: sums, means, spreads and ranks within groups, in which missing scores do not count.
+"""The arithmetic of groups: sums, means, spreads, ranks and agreement, in which missing scores do not count.
 
     scores 1, 0, NaN, 1 of a group      mean ⅔ over three; centred ⅓, −⅔, 0, ⅓: a missing score counts as the mean
     values 0.9, 0.4, 0.9, 0.1           dense ranks 1, 2, 1, 3; as shares 1, 0.5, 1, 0
 
     scores 1, 0.5, 0.5, NaN             wins 2, 0, 0, 0; losses 0, 1, 1, 0: a missing score is not compared
 
-No loop runs over rollouts or groups. Pairs are compared in as many steps as
-the largest group has rollouts, without memory for all of them.
+No loop runs over rollouts or groups. Pairs are compared in as many steps as the largest group has rollouts, without
+memory for all of them.
 
-Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria.
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria. Group g is rows starts[g] up
+to, but not including, starts[g + 1].
 """
 
 from __future__ import annotations
@@ -172,3 +173,75 @@ def count_wins_minus_losses(batch: ScoreBatch) -> np.ndarray:
         np.fill_diagonal(balance_GG, 0.0)
         balance_MK[batch.starts[g] : batch.starts[g + 1], k] = balance_GG.sum(1)
     return balance_MK
+
+
+# ------------------------------------------------------------------------------------- how much criteria agree
+
+
+def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return √( K/(K−1) Σ_k (w_k v_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
+
+    parts_MK: the terms w_k v_ki of the sum, weight × value. Only criteria that tell rollouts of the group apart count;
+    NaN with fewer than two.
+    """
+    informative_MK = np.repeat(find_informative(parts_MK, starts), np.diff(starts), axis=0)
+    count_M = informative_MK.sum(1)  # K of the formula
+    mean_M = np.where(informative_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
+    square_M = np.where(informative_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
+    scale_M = count_M / np.maximum(count_M - 1, 1)
+    return np.where(count_M > 1, np.sqrt(scale_M * square_M), np.nan)
+
+
+def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return how much the criteria of each group agree (N,), from 0 to 1.
+
+    For one group, x[i,k] = w_k u_ki is a table of G rollouts × K criteria. A two-way analysis of variance splits its
+    spread into what rollouts have in common over all criteria, and a residual on which criteria differ:
+
+        SS_rollouts = K Σ_i (mean of rollout i − mean of all)²
+        SS_residual = Σ_ik (x[i,k] − fitted[i,k])²,  fitted[i,k] = mean of rollout i + mean of criterion k − mean of all
+        MS_rollouts = SS_rollouts/(G − 1),           MS_residual = SS_residual/((G − 1)(K − 1))
+        agreement   = max(0, 1 − MS_residual/MS_rollouts)
+
+        two rollouts, two criteria:  x = (1, 1), (−1, −1)      SS_rollouts 4, SS_residual 0: agreement 1
+                                     x = (1, −1), (−1, 1)      SS_rollouts 0, SS_residual 4: agreement 0
+                                     x = (2, −1), (−2, 1)      SS_rollouts 1, SS_residual 9: max(0, 1 − 9) = 0
+                                     x = (3, 1), (−3, −1)      SS_rollouts 16, SS_residual 4: 1 − 4/16 = 0.75
+
+    Only criteria that tell rollouts of the group apart count; NaN with fewer than two of them, or one rollout. Real
+    trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
+    """
+    sizes_N = np.diff(starts)  # G of each group
+    if not len(sizes_N):
+        return np.zeros(0)
+    first_N = starts[:-1]
+    group_of_row = np.repeat(np.arange(len(sizes_N)), sizes_N)
+    informative_NK = find_informative(parts_MK, starts)
+    informative_MK = informative_NK[group_of_row]
+    K_N = informative_NK.sum(1)
+
+    # Means of the table. Criteria that do not count are 0, and do not change the sums.
+    parts_MK = np.where(informative_MK, parts_MK, 0.0)
+    rollout_mean_M = parts_MK.sum(1) / np.maximum(K_N, 1)[group_of_row]
+    criterion_mean_NK = np.add.reduceat(parts_MK, first_N, axis=0) / sizes_N[:, None]
+    mean_N = np.add.reduceat(rollout_mean_M, first_N) / sizes_N
+
+    # The two sums of squares.
+    rollouts_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, first_N)
+    fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
+    squares_MK = np.where(informative_MK, (parts_MK - fitted_MK) ** 2, 0.0)
+    residual_N = np.add.reduceat(squares_MK.sum(1), first_N)
+
+    # MS_residual/MS_rollouts: G − 1 cancels. Infinite, so that the agreement is 0, if rollouts do not differ: a sum of
+    # squares up to 1e-18, differences of 1e-9, is rounding.
+    ratio_N = np.full(len(sizes_N), np.inf)
+    degrees_N = np.maximum(K_N - 1, 1)
+    np.divide(residual_N, degrees_N * rollouts_N, out=ratio_N, where=rollouts_N > 1e-18)
+    return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
+
+
+def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return (N, K): does the criterion tell rollouts of the group apart? Its utilities are all 0 if it does not."""
+    if len(starts) < 2:
+        return np.zeros((0, parts_MK.shape[1]), bool)
+    return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)
