@@ -189,7 +189,7 @@ def test_an_asynchronous_run_loses_no_prompt(policy, tmp_path, monkeypatch, judg
 
 def command(spec: str) -> None:
     """What `python -m rubrank.training.verl` does, with GPU parts mocked."""
-    from rubrank.training.frameworks.verl.__main__ import run_or_exit
+    from rubrank.training.verl.__main__ import run_or_exit
 
     policy, folder, overrides, section = json.loads(spec)
     with verl_fit.cluster():

@@ -1,1 +1,1 @@
-"""The paths that verl configurations and launch scripts name; the code is in `rubrank.training.frameworks.verl`."""
+"""What verl's configurations and launch scripts name; the adapter itself is `rubrank.training.frameworks.verl`."""
