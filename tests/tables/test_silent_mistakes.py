@@ -22,7 +22,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import load_scores, match_rollouts
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import Columns
-from rubrank.tables.rows import read_rows
+from rubrank.tables.sources import read_rows
 
 
 def table(path, header, *rows):

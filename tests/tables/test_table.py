@@ -25,8 +25,8 @@ from rubrank.fusion.options import make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import find_layout
-from rubrank.tables.long import read_table
 from rubrank.tables.output import write_table
+from rubrank.tables.table import read_table
 
 LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]

@@ -17,7 +17,7 @@ from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, import_optional
 from rubrank.evaluation.benchmark import Benchmark, DataFile, Row
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
-from rubrank.tables.rows import read_rows
+from rubrank.tables.sources import read_rows
 
 _ENDINGS = ("", ".gz", ".zst")
 _SPLITS = ("test", "eval", "validation", "train")

@@ -48,12 +48,11 @@ from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import make_plain_score_table, open_score_file
-from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import Layout, find_layout, join_cells
-from rubrank.tables.long import read_table
-from rubrank.tables.output import check_added_names, check_output, write_table
-from rubrank.tables.table import MOST_CRITERION_COLUMNS, ScoreLimits
+from rubrank.tables.output import check_output, write_table
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, ScoreLimits, read_table
 from rubrank.verifiers.domain import UNIT
 
 Engine: TypeAlias = Literal["local", "ray"]
@@ -85,21 +84,10 @@ class Summary:
     """The format in words, such as "long CSV"."""
     by: str
     """The columns that named the groups."""
-
-    @property
-    def rollouts(self) -> int:
-        """Rows of the table."""
-        return sum(len(fused.value_M) for fused in self.fused)
-
-    @property
-    def groups(self) -> int:
-        """Groups of the table."""
-        return sum(len(fused) for fused in self.fused)
-
-    @property
-    def no_signal(self) -> int:
-        """Groups whose rewards are all equal."""
-        return sum(int(fused.no_signal.sum()) for fused in self.fused)
+    rollouts: int
+    groups: int
+    no_signal: int
+    """Groups whose rewards are all equal."""
 
     @property
     def reward_sum(self) -> float:
@@ -186,14 +174,18 @@ def fuse_file(
         got = repr(scores.rule.name)
         remedy = "Only RLVR² has utilities."
         raise InvalidInput(_OWNER, "utilities", "asked of 'rlvr2'", got, remedy)
-    table = scores.layout.table
-    added_names = ["reward", "no_signal"]
-    if scores.is_gated:
-        added_names.insert(1, "ranking")
-    if utilities:
-        added_names += [f"utility.{name}" for name in scores.ranked_names]
+    layout = scores.layout
+    table = layout.table
+    is_gated = bool(scores.gates) and scores.rule.name.endswith("+")
     if output is not None:
-        check_added_names(table, [prefix + name for name in added_names], output_kind, _OWNER)
+        added_names = ["reward", "ranking", "no_signal"] if is_gated else ["reward", "no_signal"]
+        if utilities:
+            added_names += [f"utility.{name}" for name in scores.ranked_names]
+        for name in added_names:
+            if prefix + name in table.frame.columns:
+                got = f"{prefix + name!r} again"
+                remedy = "Give the new columns other names: `prefix=new_`."
+                raise InvalidInput(_OWNER, "added columns", "new to the table", got, remedy)
     if engine == "ray":
         # Imported here: it loads rubrics and grading, which a table of scores does not need.
         from rubrank.fusion.cluster import check_can_split, fuse_on_ray
@@ -216,7 +208,7 @@ def fuse_file(
     if output is not None:
         added = []
         for rows, fused in results:
-            new_columns = pl.DataFrame(_make_new_columns(fused, scores.is_gated, utilities))
+            new_columns = pl.DataFrame(_make_new_columns(fused, is_gated, utilities))
             added.append((rows, new_columns.select(pl.all().name.prefix(prefix))))
         write_table(output, output_kind, table, added)
     if progress:
@@ -224,26 +216,28 @@ def fuse_file(
     return Summary(
         table.path,
         scores.ranked_names,
-        scores.layout.left_out,
+        layout.left_out,
         fused=[fused for _, fused in results],
         graded=scores.has_rubrics,
         gates=scores.gates,
         shape=table.shape,
-        by="/".join(scores.layout.group_columns),
+        by="/".join(layout.group_columns),
+        rollouts=len(layout.order),
+        groups=len(layout.group_labels),
+        no_signal=sum(int(fused.no_signal.sum()) for _, fused in results),
     )
 
 
 def _make_new_columns(fused: Fused, is_gated: bool, utilities: bool) -> dict[str, Any]:
-    """Return the columns that the output has in addition to those of the input, name → values."""
+    """Return the columns that the output has in addition to those of the input: name → a value per row of the batch."""
     batch = fused.batch
-    columns: dict[str, Any] = {"reward": fused.reward}
+    columns: dict[str, Any] = {"reward": fused.reward_M}
     if is_gated:
-        columns["ranking"] = fused.ranking
-    columns["no_signal"] = batch.restore_rollout_shape(fused.no_signal[batch.group_of_row])
-    if utilities and fused.utilities is not None:
-        missing = batch.restore_rollout_shape(batch.missing_MK)
+        columns["ranking"] = fused.ranking_M
+    columns["no_signal"] = fused.no_signal[batch.group_of_row]
+    if utilities and fused.fit is not None:
         for k, name in enumerate(fused.criteria):
-            values = np.where(missing[:, k], np.nan, fused.utilities[:, k])
+            values = np.where(batch.missing_MK[:, k], np.nan, fused.fit.utilities_MK[:, k])
             columns[f"utility.{name}"] = pl.Series(values, nan_to_null=True)
     return columns
 
@@ -267,18 +261,16 @@ def explain_file(
     scores = read_file_scores(path, options, criteria, columns, any_order)
     if progress:
         progress("reading", 1.0)
-    labels = {str(label): label for label in scores.layout.rows_of_groups}
+    labels = [str(label) for label in scores.layout.group_labels]
     if group not in labels:
         near = get_close_matches(group, labels, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else "Copy a label from the table."
-        examples = ", ".join(map(repr, list(labels)[:3]))
+        examples = ", ".join(map(repr, labels[:3]))
         allowed = f"one of its {len(labels):,} groups, such as {examples}"
         raise UnknownName(str(path), "group", allowed, repr(group), remedy)
-    rows = None
-    if is_local(scores.rule):
-        # The rewards of a group do not depend on other groups, so only its own rows are needed.
-        rows = scores.layout.rows_of_groups[labels[group]]
-    for _, batch in scores.make_batches(rows):
+    # If the rewards of a group do not depend on other groups, its own rows are enough.
+    number = labels.index(group) if is_local(scores.rule) else None
+    for _, batch in scores.make_batches(number):
         for label in batch.labels:
             if str(label) == group:
                 fused_group = apply_rule(scores.rule, batch)[label]
@@ -325,13 +317,26 @@ def read_file_scores(
             table, columns, limits=limits, any_order=any_order, whole_batches=not is_local(rule)
         )
         check_changes(_OWNER, changes, layout.names)
+        gates = {*options.global_quality, *options.low_quality}
+        if gates == set(layout.names):
+            remedy = "Keep one to rank by."
+            raise InvalidInput(_OWNER, "the gate", "on some of the criteria", "all of them", remedy)
+        # A gate reads 1 as clean. Reversing the scores, or ignoring the direction, would surprise the user either way.
+        for name in options.lower:
+            if name in gates:
+                allowed = (
+                    "of criteria other than those that the gate reads, whose scores are 1 for clean"
+                )
+                raise InvalidInput(
+                    _OWNER, "lower", allowed, repr(name), "Reverse its scores: 1 − s."
+                )
         criteria_of = {}
         for name in layout.names:
             fields = {"domain": UNIT, **changes.get(name, {})}
             criteria_of[name] = CriterionData(name, **fields)
         if layout.scores_MK is None:
-            gates = [name for name, c in criteria_of.items() if c.layer in _GATE_LAYERS]
-            score_table = make_plain_score_table(layout, criteria_of, required=gates)
+            required = [name for name in layout.names if name in gates]
+            score_table = make_plain_score_table(layout, criteria_of, required)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
@@ -342,13 +347,25 @@ def read_file_scores(
         check_changes(_OWNER, changes, score_table.criteria)
         score_table = score_table.change_criteria(changes)
         criteria_of = {criterion.name: criterion for criterion in score_table.collect_criteria()}
-    scores = FileScores(
-        layout, options, rule, criteria_of, columns.batch, score_table, score_file is not None
-    )
     for name, margin in options.margin.items():
         _check_margin(layout, name, margin, options.domain.get(name))
-    check_options_of_table(options, scores.criteria, has_gates=bool(scores.gates))
-    return scores
+    gate_names = [name for name, c in criteria_of.items() if c.layer in _GATE_LAYERS]
+    check_options_of_table(options, criteria_of, has_gates=bool(gate_names))
+    ranked_layers = {"quality"}
+    if options.penalties == "rank" and not rule.name.endswith("+"):
+        ranked_layers.add("low_quality")
+    ranked_names = [name for name, c in criteria_of.items() if c.layer in ranked_layers]
+    return FileScores(
+        layout,
+        options,
+        rule,
+        criteria_of,
+        gates=tuple(gate_names),
+        ranked_names=tuple(ranked_names),
+        batch_column=columns.batch,
+        score_table=score_table,
+        has_rubrics=score_file is not None,
+    )
 
 
 def _check_margin(
@@ -386,29 +403,15 @@ class FileScores:
     rule: Rule
     criteria: Mapping[str, CriterionData]
     """All criteria by name, with the changes that the options make."""
+    gates: tuple[str, ...]
+    """The gate criteria."""
+    ranked_names: tuple[str, ...]
+    """The ranked criteria. Penalties (low quality) are among them if the rule has no gate ("+")."""
     batch_column: str | None
     score_table: ScoreTable | None
-    """The groups with their own criteria; its rows are those of `layout.row_order`."""
+    """The groups with their own criteria, in the order of the layout; None if all groups have the same criteria."""
     has_rubrics: bool
     """Does the file contain its rubrics?"""
-
-    @cached_property
-    def gates(self) -> tuple[str, ...]:
-        """The gate criteria."""
-        return tuple(name for name, c in self.criteria.items() if c.layer in _GATE_LAYERS)
-
-    @cached_property
-    def is_gated(self) -> bool:
-        """Does a gate change the rewards?"""
-        return bool(self.gates) and self.rule.name.endswith("+")
-
-    @cached_property
-    def ranked_names(self) -> tuple[str, ...]:
-        """The ranked criteria. Penalties (low quality) are among them if the rule has no gate ("+")."""
-        layers = {"quality"}
-        if not self.rule.name.endswith("+") and self.options.penalties == "rank":
-            layers.add("low_quality")
-        return tuple(name for name, c in self.criteria.items() if c.layer in layers)
 
     def find_watched_scores(self, group: str) -> dict[str, np.ndarray]:
         """Return the scores of a group's rollouts on each criterion that is only watched, by its name."""
@@ -421,94 +424,86 @@ class FileScores:
                 watched[criterion.name] = group_scores.scores[:, k]
         return watched
 
-    def make_batches(self, rows: np.ndarray | None = None) -> Iterator[RowBatch]:
+    def make_batches(self, group: int | None = None) -> Iterator[RowBatch]:
         """Yield row numbers and the batch of these rows; together the batches cover all rows.
 
-        rows: those of one group, which then gets a batch of its own, without the criteria of other groups.
+        group: the number of a group, which then gets a batch of its own, without the criteria of other groups.
         """
-        is_one_group = rows is not None
-        if rows is not None:
-            row_sets = [rows]
+        layout = self.layout
+        options = self.options
+        batches = [np.arange(len(layout.group_labels))]  # the numbers of the groups in each batch
+        if group is not None:
+            batches = [np.array([group])]
         elif self.batch_column is not None and not is_local(self.rule):
             # The rule learns from the other groups of a batch, so the batches that the table names are kept apart.
-            batch_labels = join_cells(self.layout.table.frame, (self.batch_column,))
-            row_sets = _find_positions(batch_labels.to_list())
-        else:
-            row_sets = [np.arange(len(self.layout.labels))]
-        for batch_rows in row_sets:
+            batch_of_row = join_cells(layout.table.frame, (self.batch_column,))
+            first_rows = layout.order[layout.starts[:-1]]
+            batches = _find_positions(batch_of_row.gather(first_rows).to_list())
+        for groups in batches:
             if self.score_table is not None:
-                yield from self._make_rubric_batches(batch_rows, is_one_group)
+                yield from self._make_rubric_batches(groups, by_rubric=group is not None)
                 continue
-            names = list(self.criteria)
-            if is_one_group:
-                scored_names = self.layout.find_scored_names(batch_rows)
+            rows = layout.order
+            if len(groups) < len(layout.group_labels):
+                rows = np.concatenate([layout.group_rows[g] for g in groups])
+            gates = [
+                self.criteria[name] for name in (*options.global_quality, *options.low_quality)
+            ]
+            ranked = []
+            for criterion in self.criteria.values():
+                is_penalty = criterion.layer == "low_quality" and options.penalties == "rank"
+                if criterion.layer == "quality" or is_penalty:
+                    ranked.append(criterion)
+            if group is not None:
+                scored_names = layout.find_scored_names(rows)
                 # If only gates have scores, nothing would be left to rank by.
                 if not set(scored_names) <= set(self.gates):
-                    used_names = {*scored_names, *self.gates}
-                    names = [name for name in names if name in used_names]
-            yield batch_rows, self._make_batch(batch_rows, names)
+                    ranked = [c for c in ranked if c.name in (*scored_names, *self.gates)]
+            batch = ScoreBatch(
+                scores_MK=layout.select_scores(rows, [c.name for c in ranked]),
+                starts=np.cumsum([0, *np.diff(layout.starts)[groups]]),
+                criteria=tuple(ranked),
+                weights_NK=np.array([[c.weight for c in ranked]], dtype=float),
+                margins_NK=np.array([[c.margin for c in ranked]], dtype=float),
+                given_labels=tuple(layout.group_labels[g] for g in groups),
+                gate_criteria=tuple(gates),
+                has_declared_domains=False,
+            )
+            if gates:
+                batch.gates_MC = layout.select_scores(rows, [c.name for c in gates])
+            if layout.attributes_MD is not None:
+                batch.attributes_MD = layout.attributes_MD[rows]
+                batch.attribute_names = options.attribute_names
+            yield rows, batch
 
-    def _make_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
-        """Return a batch of a table without rubrics: all about its criteria comes from the options."""
-        options = self.options
-        layout = self.layout
-        labels = layout.labels
-        attributes = layout.attributes_MD
-        if len(rows) < len(labels):
-            labels = labels[rows]
-            if attributes is not None:
-                attributes = attributes[rows]
-        batch = ScoreBatch.of_arrays(
-            layout.select_scores(rows, names),
-            groups=labels,
-            criteria=[self.criteria[name] for name in names],
-            global_quality=[name for name in options.global_quality if name in names],
-            low_quality=[name for name in options.low_quality if name in names],
-            attributes=attributes,
-            attribute_names=options.attribute_names if attributes is not None else None,
-            owner=_OWNER,
-        )
-        return batch.drop_penalties() if options.penalties == "ignore" else batch
+    def _make_rubric_batches(self, groups: np.ndarray, by_rubric: bool) -> Iterator[RowBatch]:
+        """Yield batches of some groups of the score table.
 
-    def _make_rubric_batches(self, rows: np.ndarray, is_one_group: bool) -> Iterator[RowBatch]:
-        """Yield batches of the score table: one for all groups, or one per rubric if a matrix would be mostly empty."""
+        by_rubric: one batch per rubric instead of one for all groups, also if a matrix would be mostly empty.
+        """
         table = self.score_table
         assert table is not None
-        row_order = self.layout.row_order
-        requested_rows = set(rows.tolist())
-        members: list[tuple[GroupScores, np.ndarray]] = []
-        start = 0
-        for group in table.groups:
-            group_rows = row_order[start : start + len(group.scores)]
-            start += len(group.scores)
-            if int(group_rows[0]) in requested_rows:
-                members.append((group, group_rows))
-        is_wide = len(table.criteria) > MOST_CRITERION_COLUMNS
-        by_rubric = is_one_group or (is_wide and is_local(self.rule))
-        keys = [group.criteria if by_rubric else None for group, _ in members]
+        if len(table.criteria) > MOST_CRITERION_COLUMNS and is_local(self.rule):
+            by_rubric = True
+        keys = [table.groups[g].criteria if by_rubric else None for g in groups]
         for positions in _find_positions(keys):
-            groups = tuple(members[i][0] for i in positions)
-            batch_rows = np.concatenate([members[i][1] for i in positions])
-            names = set(table.criteria)
-            if by_rubric:
-                names = {criterion.name for criterion in groups[0].criteria}
+            batch_groups = groups[positions]
+            batch_table = ScoreTable(tuple(table.groups[g] for g in batch_groups))
+            rows = np.concatenate([self.layout.group_rows[g] for g in batch_groups])
+            names = set(batch_table.criteria if by_rubric else table.criteria)
             # A batch needs a ranked criterion, even one without any score.
             if names.isdisjoint(self.ranked_names):
                 names |= set(self.ranked_names[:1])
             attributes = self.layout.attributes_MD
-            if attributes is not None:
-                attributes = attributes[batch_rows]
-            batch = ScoreTable(groups).batch(
-                attributes=attributes,
+            batch = batch_table.batch(
+                attributes=None if attributes is None else attributes[rows],
                 attribute_names=self.options.attribute_names,
                 # In the order of the whole file: sums then do not depend on which groups share the batch.
                 columns=[criterion for name, criterion in self.criteria.items() if name in names],
+                penalties=self.options.penalties,
             )
             # Options alone do not say that the scores lie in [0, 1].
-            batch = replace(batch, has_declared_domains=self.has_rubrics)
-            if self.options.penalties == "ignore":
-                batch = batch.drop_penalties()
-            yield batch_rows, batch
+            yield rows, replace(batch, has_declared_domains=self.has_rubrics)
 
 
 def _find_positions(keys: Sequence[Hashable]) -> list[np.ndarray]:

@@ -53,8 +53,16 @@ from rubrank.tables.columns import (
     STEP_NAMES,
     WEAK_GROUP_NAMES,
 )
-from rubrank.tables.rows import Row, Source, read_rows
-from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
+from rubrank.tables.sources import (
+    Row,
+    Source,
+    describe_source,
+    find_files,
+    format_of,
+    is_dataset,
+    is_table,
+    read_rows,
+)
 
 # Fields that each response of a list may have for itself.
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rubrank.tables.columns import COLUMNS
-from rubrank.tables.rows import Row
+from rubrank.tables.sources import Row
 
 
 def parse_json_cell(value: Any) -> Any:

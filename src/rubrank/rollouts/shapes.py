@@ -26,7 +26,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import are_messages, parse_json_cell
 from rubrank.tables.columns import COLUMNS
-from rubrank.tables.rows import Row
+from rubrank.tables.sources import Row
 
 _SHAREGPT_ROLES = {
     "human": "user",

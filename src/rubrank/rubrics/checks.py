@@ -34,7 +34,7 @@ from rubrank.rubrics.rubric import (
     read_data,
 )
 from rubrank.tables.columns import COLUMNS
-from rubrank.tables.rows import Row, read_rows
+from rubrank.tables.sources import Row, read_rows
 from rubrank.verifiers.verifier import Domain, Layer
 
 YES_NO = (

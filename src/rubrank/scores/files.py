@@ -51,12 +51,22 @@ from rubrank.scores.output import (
 )
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, ROLLOUT_ID_NAMES, SCORES, Columns
-from rubrank.tables.frames import read_columnar
 from rubrank.tables.layout import Layout, find_layout
-from rubrank.tables.long import read_table
-from rubrank.tables.rows import parse_lines
-from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
-from rubrank.tables.table import ParsedLine, Table, convert_to_bad_table, make_object_table
+from rubrank.tables.sources import (
+    describe_source,
+    find_files,
+    format_of,
+    is_dataset,
+    parse_lines,
+    read_columnar,
+)
+from rubrank.tables.table import (
+    ParsedLine,
+    Table,
+    convert_to_bad_table,
+    make_object_table,
+    read_table,
+)
 from rubrank.verifiers.distribution import Distribution, make_distribution
 from rubrank.verifiers.domain import UNIT, Domain
 
@@ -121,13 +131,13 @@ class ScoreFile:
         return find_layout(self.table, columns, any_order=any_order)
 
     def make_score_table(self, layout: Layout, *, with_reasons: bool = False) -> ScoreTable:
-        """Return the groups with their rubrics and scores; their rows are those of `layout.row_order`.
+        """Return the groups with their rubrics and scores; their rows are those of `layout.order`.
 
         Raises BadTable if a group has no valid rubric, or a score lies outside the domain of its criterion.
         """
         path = self.table.path
         groups = []
-        for label, rows in layout.rows_of_groups.items():
+        for label, rows in zip(layout.group_labels, layout.group_rows, strict=True):
             rollouts = [self.rollouts[row] for row in rows]
             rubric = _find_rubric(
                 self.rubrics, {rollout[RUBRIC] for rollout in rollouts}, label, path
@@ -458,7 +468,7 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
         left_out = layout.left_out
     attributes = layout.attributes_MD
     if attributes is not None:
-        attributes = attributes[layout.row_order]
+        attributes = attributes[layout.order]
     return LoadedScores(table, shape, "/".join(layout.group_columns), attributes, left_out)
 
 
@@ -479,7 +489,7 @@ def make_plain_score_table(
         responses = frame.get_column("response").to_list()
         digests = [None if text is None else digest_response(text) for text in responses]
     groups = []
-    for label, rows in layout.rows_of_groups.items():
+    for label, rows in zip(layout.group_labels, layout.group_rows, strict=True):
         scored = [name for name in layout.find_scored_names(rows) if name not in required]
         # A group without any score gets one criterion: a group without criteria could not be fused.
         names = scored or [name for name in layout.names if name not in required][:1]

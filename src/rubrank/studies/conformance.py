@@ -23,7 +23,7 @@ from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import make_rollout
-from rubrank.tables.rows import read_rows
+from rubrank.tables.sources import read_rows
 from rubrank.verifiers.instruction_items import public_params
 from rubrank.verifiers.verifier import Compat, Mode
 

@@ -1,7 +1,8 @@
 """Find the columns of a table that hold groups, criteria and attributes, and check all their cells.
 
     layout = find_layout(read_table("scores.csv"), Columns())
-    layout.labels                       the group of every row
+    layout.group_labels                 the groups
+    layout.group_rows[0]                the rows of the first group
     layout.names                        the criteria
     layout.select_scores(rows, names)   a matrix: one row per rollout, one column per criterion, NaN = not scored
 
@@ -23,7 +24,7 @@ are ragged if every query has its own criteria, which are too many for columns: 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,8 +78,12 @@ class Layout:
 
     table: Table
     group_columns: tuple[str, ...]
-    labels: pl.Series
-    """The group of every row: integers if a single column of integers names it, else texts."""
+    group_labels: tuple[Hashable, ...]
+    """The groups in the order in which they first appear: integers if a single column of integers names them, else
+    texts."""
+    order: np.ndarray
+    """The rows sorted by group: those of group g are order[starts[g]:starts[g + 1]]."""
+    starts: np.ndarray
     names: tuple[str, ...]
     """The criteria."""
     scores_MK: np.ndarray | None
@@ -88,12 +93,17 @@ class Layout:
     left_out: tuple[str, ...]
     """Columns without any use, for a message to the user."""
 
+    @cached_property
+    def group_rows(self) -> list[np.ndarray]:
+        """The rows of each group."""
+        return np.split(self.order, self.starts[1:-1])
+
     def select_scores(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """Return the scores of some rows on some criteria, in the order of `rows` and `names`; NaN = not scored."""
         if self.scores_MK is None:
             assert self.table.scores is not None
             return make_matrix([self.table.scores[row] for row in rows], names)
-        is_every_row = len(rows) == len(self.labels) and (np.diff(rows) > 0).all()
+        is_every_row = len(rows) == len(self.order) and (np.diff(rows) > 0).all()
         if is_every_row and tuple(names) == self.names:
             return self.scores_MK  # without a copy
         column_of = {name: k for k, name in enumerate(self.names)}
@@ -109,20 +119,6 @@ class Layout:
             names = [name for name in self.names if name in row_names]
         is_scored = ~np.isnan(self.select_scores(rows, names)).all(axis=0)
         return [name for name, scored in zip(names, is_scored, strict=True) if scored]
-
-    @cached_property
-    def rows_of_groups(self) -> dict[Any, np.ndarray]:
-        """Label → the rows of the group, groups in the order in which they first appear."""
-        frame = pl.DataFrame({"label": self.labels, "row": pl.Series(np.arange(len(self.labels)))})
-        grouped = frame.group_by("label", maintain_order=True).agg("row")
-        labels = grouped["label"].to_list()
-        rows_of_groups = [rows.to_numpy() for rows in grouped["row"]]
-        return dict(zip(labels, rows_of_groups, strict=True))
-
-    @property
-    def row_order(self) -> np.ndarray:
-        """The rows of the first group, then those of the second …"""
-        return np.concatenate(list(self.rows_of_groups.values()))
 
 
 def make_matrix(scores: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.ndarray:
@@ -184,14 +180,24 @@ def find_layout(
         remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
-    labels = _make_labels(table, group_columns, columns.batch)
-    _check_one_prompt(table, labels)
-    _check_rollouts_once(table, labels)
-    if not any_order:
-        _check_adjacent(table, labels, "group")
-        if columns.batch and whole_batches:
-            _check_adjacent(table, join_cells(table.frame, (columns.batch,)), "batch")
-    return Layout(table, group_columns, labels, names, scores_MK, attributes_MD, left_out)
+    label_columns = (columns.batch, *group_columns) if columns.batch else group_columns
+    labels = join_cells(table.frame, label_columns)
+    if len(label_columns) == 1:
+        # A single column of integers gives integers.
+        cells = table.frame.get_column(label_columns[0])
+        if table.text_is_number:
+            cells = convert_csv_column(cells)
+        if cells.dtype == pl.UInt64:
+            labels = cells
+        elif cells.dtype.is_integer() and cells.dtype != pl.Int128:  # Int128 may not fit into Int64
+            labels = cells.cast(pl.Int64)
+    _check_rows(table, labels)
+    if columns.batch and whole_batches and not any_order:
+        _group_rows(table, join_cells(table.frame, (columns.batch,)), "batch")
+    group_labels, order, starts = _group_rows(table, labels, "group", any_order)
+    return Layout(
+        table, group_columns, group_labels, order, starts, names, scores_MK, attributes_MD, left_out
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -296,68 +302,63 @@ def _check_group_names(table: Table, name: str) -> None:
             table.refuse_cell(is_last_label, (name,), "the group of a rollout", remedy)
 
 
-def _make_labels(table: Table, group_columns: tuple[str, ...], batch: str | None) -> pl.Series:
-    """Return the group of every row: integers if a single column of integers names it, else the joined cells as text.
+def _group_rows(
+    table: Table, labels: pl.Series, what: str, any_order: bool = False
+) -> tuple[tuple[Hashable, ...], np.ndarray, np.ndarray]:
+    """Return the distinct labels, the rows sorted by label, and where each label starts, as a `Layout` has them.
 
-    batch: a column whose cells become the first part of the label.
+    Raises BadTable if a label comes back after another one, because that may be the same query in another step.
+
+    any_order: it may come back. what: "group" or "batch", for the message.
     """
-    if len(group_columns) == 1 and batch is None:
-        cells = table.frame.get_column(group_columns[0])
-        if table.text_is_number:
-            cells = convert_csv_column(cells)
-        if cells.dtype == pl.UInt64:
-            return cells
-        if cells.dtype.is_integer() and cells.dtype != pl.Int128:  # Int128 may not fit into Int64
-            return cells.cast(pl.Int64)
-    return join_cells(table.frame, (batch, *group_columns) if batch else group_columns)
-
-
-def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
-    """Raise BadTable if a label comes back after another one, because that may be the same query in another step.
-
-    what: "group" or "batch", for the message.
-    """
-    run_starts = (labels != labels.shift()).fill_null(True).arg_true()
-    run_labels = labels.gather(run_starts)
-    repeated_runs = (~run_labels.is_first_distinct()).arg_true()
-    if len(repeated_runs):
-        label = run_labels[repeated_runs[0]]
-        begin = table.describe_row(run_starts[(run_labels == label).arg_true()[0]])
-        again = table.describe_row(run_starts[repeated_runs[0]])
+    runs = labels.rle()  # rows with the same label one after the other
+    run_labels = runs.struct.field("value")
+    run_ends = runs.struct.field("len").cum_sum().to_numpy().astype(np.int64)
+    if run_labels.n_unique() == len(runs):
+        starts = np.concatenate([[0], run_ends])
+        return tuple(run_labels.to_list()), np.arange(len(labels)), starts
+    if not any_order:
+        run_starts = np.concatenate([[0], run_ends[:-1]])
+        second_run = int((~run_labels.is_first_distinct()).arg_true()[0])
+        label = run_labels[second_run]
+        first_run = int((run_labels == label).arg_true()[0])
+        begin = table.describe_row(int(run_starts[first_run]))
+        again = table.describe_row(int(run_starts[second_run]))
         got = f"one that begins at {begin} and comes back at {again}"
         remedy = f"Sort the file, or use `any_order=true` if they are one {what}."
         where = f"the rows of {what} {label!r}"
         raise BadTable(str(table.path), where, "next to each other", got, remedy)
+    rows = pl.DataFrame({"label": labels}).with_row_index("row")
+    groups = rows.group_by("label", maintain_order=True).agg("row")
+    starts = np.concatenate([[0], groups["row"].list.len().cum_sum().to_numpy()]).astype(np.int64)
+    order = groups["row"].explode().to_numpy().astype(np.int64)
+    return tuple(groups["label"].to_list()), order, starts
 
 
-def _check_one_prompt(table: Table, labels: pl.Series) -> None:
-    """Raise BadTable if rows of a group have different prompts."""
+def _check_rows(table: Table, labels: pl.Series) -> None:
+    """Raise BadTable if rows of a group have different prompts, or the same rollout id."""
     frame = table.frame
-    if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
-        return
-    columns = {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
-    prompts = pl.DataFrame(columns).drop_nulls()
-    # Pair every row with the first row of its group.
-    first_cells = pl.col("prompt", "row").first().name.prefix("first_")
-    firsts = prompts.group_by("label", maintain_order=True).agg(first_cells)
-    paired = prompts.join(firsts, on="label", maintain_order="left")
-    different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
-    if len(different):
-        row = different.row(0, named=True)
-        where = f"{table.unit} {row['row']}, the prompt of group {row['label']!r}"
-        got = f"another than {table.unit} {row['first_row']} has"
-        remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
-        raise BadTable(str(table.path), where, "the same in all rows", got, remedy)
+    if frame.schema.get("prompt") == pl.String:
+        columns = {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
+        prompts = pl.DataFrame(columns).drop_nulls()
+        # Pair every row with the first row of its group.
+        first_cells = pl.col("prompt", "row").first().name.prefix("first_")
+        firsts = prompts.group_by("label", maintain_order=True).agg(first_cells)
+        paired = prompts.join(firsts, on="label", maintain_order="left")
+        different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
+        if len(different):
+            row = different.row(0, named=True)
+            where = f"{table.unit} {row['row']}, the prompt of group {row['label']!r}"
+            got = f"another than {table.unit} {row['first_row']} has"
+            remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
+            raise BadTable(str(table.path), where, "the same in all rows", got, remedy)
 
-
-def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
-    """Raise BadTable if a column of rollout ids has the same id twice in a group."""
-    if any(name in table.frame.columns for name in CRITERION_NAMES):
-        return  # a long table that is read as wide: several rows per rollout are normal
-    name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
-    if name is None:
+    name = next((name for name in ROLLOUT_ID_NAMES if name in frame.columns), None)
+    # Several rows per rollout are normal in a long table that is read as wide.
+    is_long = any(name in frame.columns for name in CRITERION_NAMES)
+    if name is None or is_long:
         return
-    ids = table.frame.get_column(name)
+    ids = frame.get_column(name)
     if ids.dtype.is_nested() or ids.null_count():
         return
     rollouts = pl.DataFrame({"label": labels, "rollout": ids})

@@ -42,32 +42,11 @@ def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Pa
     return target, {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
 
 
-def check_added_names(table: Table, names: Sequence[str], output: str, owner: str) -> None:
-    """Raise if a name is taken, or if there are too many criteria for the output format.
-
-    output: "jsonl", "csv" or "parquet".
-    """
-    # CSV and Parquet are written from the frame. If a table of objects has too many criteria for columns, its frame has
-    # no column `scores` (see `make_object_table`). JSON Lines are copied, with the scores that each line has.
-    if (
-        output != "jsonl"
-        and table.objects is not None
-        and table.scores is not None
-        and SCORES not in table.frame.columns
-    ):
-        count = len(set().union(*table.scores))
-        remedy = "Write JSON lines, which hold only those of each row."
-        allowed = f"at most {MOST_CRITERION_COLUMNS} for a table with columns"
-        raise InvalidInput(owner, "criteria", allowed, f"{count:,} of them", remedy)
-    for name in names:
-        if name in table.frame.columns:
-            remedy = "Give the new columns other names: `prefix=new_`."
-            got = f"{name!r} again"
-            raise InvalidInput(owner, "added columns", "new to the table", got, remedy)
-
-
 def write_table(target: Path | IO[bytes], output: str, table: Table, added: AddedColumns) -> None:
-    """Write the table with its new columns. output: "jsonl", "csv" or "parquet"; an open file gets JSON Lines."""
+    """Write the table with its new columns. output: "jsonl", "csv" or "parquet"; an open file gets JSON Lines.
+
+    Raises InvalidInput if there are too many criteria for the columns of a CSV or Parquet file.
+    """
     if not isinstance(target, Path):
         data = _format_json_lines(table, added)
         # In blocks: a single write to a pipe that is closed meanwhile returns early instead of raising an error.
@@ -125,6 +104,12 @@ def _join_columns(table: Table, added: AddedColumns, typed: bool = True) -> pl.D
 
     typed: columns of a CSV become numbers or booleans if they can; in a CSV output they stay as they were written.
     """
+    # A table of objects has no column `scores` if it has too many criteria for columns (see `make_object_table`).
+    if table.objects and table.scores and SCORES not in table.frame.columns:
+        count = len(set().union(*table.scores))
+        remedy = "Write JSON lines, which hold only those of each row."
+        allowed = f"at most {MOST_CRITERION_COLUMNS} for a table with columns"
+        raise InvalidInput("fuse_file", "criteria", allowed, f"{count:,} of them", remedy)
     columns = table.frame.get_columns()
     if typed and table.text_is_number:
         columns = [convert_csv_column(column) for column in columns]

@@ -1,28 +1,56 @@
-"""Find the files of a source: a file, a pattern, a folder, or standard input.
+"""Find the files of a source and read them: as rows, which are dicts, or as polars frames.
+
+    read_rows("rollouts.csv")             the rows of a file, folder, pattern, frame, dataset or list of dicts
+    frame, numbers = read_csv(path)       the cells of one CSV or TSV file as texts, and the number of each row
+    frame = read_columnar(path)           one Parquet or Arrow file
 
     find_files("completions/")            every file of the folder, such as those that TRL's log_completions writes
     find_files("logs/*.eval")             the files that match the pattern, sorted by name
     find_files("-")                       standard input, copied to a temporary file
 
-All files of a source must have the same format.
+All files of a source must have the same format. Polars and NumPy are imported where a file needs them: trainers, which
+read JSON or nothing at all, start faster without.
 """
 
 from __future__ import annotations
 
 import atexit
+import csv
 import glob
 import gzip
+import io
 import json
 import os
+import re
 import shutil
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rubrank._files import data_suffix, find_rotated, require_file, suffix_error
+from rubrank._files import (
+    data_suffix,
+    encoding_error,
+    explain_read_errors,
+    find_rotated,
+    open_bytes,
+    open_text,
+    read_text,
+    require_file,
+    suffix_error,
+)
 from rubrank._folders import make_folder
-from rubrank.errors import InvalidInput
+from rubrank._plain import check_unique_keys, describe_type
+from rubrank.errors import BadTable, InvalidInput, import_optional
+from rubrank.tables.inspect_logs import LogRow, is_log, read_json_log, read_zipped_log
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Source: TypeAlias = Any
+"""A path or pattern, "-", "hf:…", a frame, a dataset, a mapping of columns, or an iterable of rows."""
+Row: TypeAlias = Mapping[str, Any]
 
 FORMATS = {
     ".jsonl": "JSON Lines",
@@ -45,6 +73,12 @@ _SAVED_DATASET_FILES = ("dataset_info.json", "dataset_dict.json", "state.json")
 _MAGIC_BYTES = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"PK", ".eval"))
 _stdin_copies: list[tuple[Any, Path]] = []
 """(stream, its copy): standard input can be read only once."""
+_LONGEST_CSV_FIELD = 1 << 30  # characters; the csv module allows 131,072 by default
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOT_LINE_END = re.compile(rb"[^\r\n]")
+
+
+# --------------------------------------------------------------------------------------------------- finding files
 
 
 def find_files(source: str | Path) -> list[Path]:
@@ -197,3 +231,286 @@ def _guess_text_suffix(start: bytes) -> str:
     if text.startswith("["):
         return ".json"
     return ".tsv" if first_line.count("\t") > first_line.count(",") else ".csv"
+
+
+# ---------------------------------------------------------------------------------------------------- rows as dicts
+
+
+def read_rows(source: Source) -> Iterator[Row]:
+    """Yield the rows of a source, one mapping each; raises InvalidInput if it cannot be read."""
+    if isinstance(source, str | Path):
+        if is_dataset(source):
+            yield from read_rows(_load_dataset(str(source)))
+            return
+        files = find_files(source)
+        for path in files:
+            for row in read_file_rows(path):
+                if len(files) > 1 and isinstance(row, LogRow):
+                    # The same sample in two Inspect logs was answered in two runs: these are two groups.
+                    row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
+                yield row
+    elif isinstance(source, Mapping):
+        yield from _read_column_rows(source)
+    else:
+        yield from _read_object_rows(source)
+
+
+def read_file_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of one file; its suffix tells the format. Cells of a CSV are texts."""
+    file_format = format_of(path)
+    if file_format == "Inspect log":
+        yield from read_zipped_log(path)
+    elif file_format == "JSON":
+        yield from _read_json(path)
+    elif file_format == "JSON Lines":
+        with open_text(path) as file:
+            for _, _, row in parse_lines(file, path):
+                yield row
+    elif file_format in ("CSV", "TSV"):
+        frame, _ = read_csv(path)
+        yield from frame.fill_null("").iter_rows(named=True)
+    else:
+        yield from read_columnar(path).iter_rows(named=True)
+
+
+def parse_lines(
+    lines: Iterable[str], path: Path, first: int = 1
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield number, text and object of each line that is not blank; raises BadTable, which names a wrong line.
+
+    first: the number of the first line.
+    """
+    for number, line in enumerate(lines, first):
+        if line.strip():
+            remedy = "Repair the line, or remove it if the file was cut off there."
+            try:
+                row = json.loads(line, object_pairs_hook=check_unique_keys)
+                got = f"{line[:40]!r}"
+            except (ValueError, RecursionError) as error:
+                row = None
+                got = str(error)
+            if not isinstance(row, dict):
+                raise BadTable(str(path), f"line {number}", "one JSON object", got, remedy)
+            yield number, line, row
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    """Yield the rows of a JSON file: a list of objects, one object, an Inspect log, or an export of promptfoo."""
+    try:
+        data = json.loads(read_text(path), object_pairs_hook=check_unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(str(path), "text", "JSON", str(error)) from None
+    if is_log(data):
+        yield from read_json_log(data, str(path))
+        return
+    rows = data if isinstance(data, list) else [data]
+    summary = data.get("results") if isinstance(data, Mapping) else None
+    if isinstance(summary, Mapping) and isinstance(summary.get("results"), list):
+        rows = summary["results"]  # what `promptfoo eval --output results.json` writes
+    yield from _check_objects(rows, str(path))
+
+
+def _read_object_rows(source: Any) -> Iterator[Row]:
+    """Yield the rows of a frame, which is recognised by its methods, or of any iterable of mappings."""
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
+        source = source.collect()
+    if hasattr(source, "iter_rows"):  # polars
+        yield from source.iter_rows(named=True)
+    elif hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
+        yield from source.to_pylist()
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        for row in source.to_dict("records"):
+            for name, value in row.items():
+                # NaN, NA and NaT: what pandas writes for an empty cell.
+                is_nan = isinstance(value, float) and value != value
+                if is_nan or type(value).__name__ in ("NAType", "NaTType"):
+                    row[name] = None
+            yield row
+    elif isinstance(source, bytes) or not isinstance(source, Iterable):
+        allowed = "a path, a table, or rows"
+        remedy = "See `rubrank help data`."
+        raise InvalidInput("rollouts", "source", allowed, type(source).__name__, remedy)
+    else:
+        yield from _check_objects(source, "rollouts")
+
+
+def _check_objects(rows: Iterable[Any], where: str) -> Iterator[Row]:
+    """Yield the rows unchanged; raises InvalidInput at the first that is not a mapping."""
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            remedy = "Write one object per row."
+            got = describe_type(row)
+            raise InvalidInput(f"{where}: row {number}", "row", "an object {…}", got, remedy)
+        yield row
+
+
+def _read_column_rows(source: Mapping[Any, Any]) -> Iterator[Row]:
+    """Yield the rows of a mapping from names to columns."""
+    if not source:
+        raise InvalidInput("rollouts", "source", "at least one column", "an empty mapping")
+    if any(is_table(value) for value in source.values()):
+        # A `DatasetDict` holds several tables, and only the caller knows which one is meant.
+        got = f"several ({', '.join(map(str, source))})"
+        raise InvalidInput("rollouts", "source", "one table", got, "Choose a split.")
+    for name, cells in source.items():
+        if not isinstance(cells, list | tuple):
+            remedy = "Write a single row as lists of one."
+            got = describe_type(cells)
+            raise InvalidInput("rollouts", f"column {str(name)!r}", "a list of cells", got, remedy)
+    lengths = {str(name): len(cells) for name, cells in source.items()}
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name!r} with {length}" for name, length in lengths.items())
+        raise InvalidInput("rollouts", "source", "columns of one length", got)
+    for cells in zip(*source.values(), strict=True):
+        yield dict(zip(lengths, cells, strict=True))
+
+
+def _load_dataset(source: str) -> Any:
+    """Return a dataset of the Hugging Face hub, "hf:owner/name:split", or a folder that save_to_disk wrote."""
+    datasets = import_optional("datasets", "rollouts")
+    if not source.startswith(HUB):
+        return datasets.load_from_disk(source)
+    name, _, split = source.removeprefix(HUB).partition(":")
+    try:
+        return datasets.load_dataset(name, split=split or None)
+    except Exception as error:  # the hub raises errors of many kinds
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        allowed = "a dataset that can be read"
+        raise InvalidInput(f"hf:{name}", "the source", allowed, reason) from None
+
+
+# ------------------------------------------------------------------------------------------------- files of columns
+
+
+def read_columnar(path: Path) -> pl.DataFrame:
+    """Return a Parquet or Arrow file as a frame."""
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    file_format = format_of(path)
+    try:
+        if file_format == "Arrow":
+            return pl.read_ipc(io.BytesIO(require_file(path).read_bytes()))
+        # Without glob=False brackets in a file name would be a pattern.
+        return pl.read_parquet(path, glob=False)
+    except (PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        remedy = "Copy it again."
+        raise BadTable(str(path), "the table", f"a {file_format} file", reason, remedy) from None
+
+
+def read_csv(path: Path, first_row: int = 1) -> tuple[pl.DataFrame, pl.Series]:
+    """Return the cells of a CSV or TSV file as texts, an empty one as null, and the number of each row.
+
+    Blank lines are counted and left out. first_row: the number of its first row.
+    Raises BadTable for a wrong header, quotes, encoding or count of cells.
+    """
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    separator = "\t" if format_of(path) == "TSV" else ","
+    with explain_read_errors(path, BadTable), open_bytes(require_file(path)) as raw:
+        data = raw.read().removeprefix(_BYTE_ORDER_MARK)
+    if not data:
+        raise BadTable(str(path), "the table", "at least one row", "an empty file")
+    if b'"' in data:
+        _check_quotes(data, separator, path)
+    names, header_end = _read_header(data, separator, path)
+    schema = dict.fromkeys(names, pl.String)
+    # Blank lines after the header are skipped here: polars would count the columns of the first line.
+    first_record = _NOT_LINE_END.search(data, header_end)
+    if first_record is None:
+        return pl.DataFrame(schema=schema), pl.Series([], dtype=pl.Int64)
+    start = first_record.start()
+    first_row += data.count(b"\n", header_end, start)
+    try:
+        frame = pl.read_csv(
+            data,
+            has_header=False,
+            skip_lines=data.count(b"\n", 0, start),
+            schema=schema,
+            infer_schema=False,
+            separator=separator,
+        )
+    except PolarsError as error:
+        _check_cell_counts(data[start:], separator, len(names), path, first_row)
+        reason = str(error).splitlines()[0]
+        remedy = "Check its quotes."
+        raise BadTable(str(path), "the table", "CSV in UTF-8", reason, remedy) from None
+    if frame[names[-1]].null_count():  # polars pads a row that has too few cells
+        _check_cell_counts(data[start:], separator, len(names), path, first_row)
+    rows = pl.Series(range(first_row, first_row + len(frame)), dtype=pl.Int64)
+    is_blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    if is_blank.any():
+        return frame.filter(~is_blank), rows.filter(~is_blank)
+    return frame, rows
+
+
+def _read_header(data: bytes, separator: str, path: Path) -> tuple[list[str], int]:
+    """Return the names of the columns, which must be different, and the position after the header."""
+    end = data.find(b"\n") + 1
+    # An odd number of quotes: this line break is within a quoted name.
+    while end and data.count(b'"', 0, end) % 2:
+        end = data.find(b"\n", end) + 1
+    end = end or len(data)
+    try:
+        names = next(csv.reader(io.StringIO(data[:end].decode()), delimiter=separator), [])
+    except UnicodeDecodeError:
+        raise encoding_error(path, "the header", BadTable) from None
+    except csv.Error:
+        remedy = "Save it with other line ends."
+        raise BadTable(str(path), "the lines", "ended by LF or CR LF", "CR alone", remedy) from None
+    for k, name in enumerate(names):
+        if not name.strip() or name in names[:k]:
+            got = f"{name!r} twice" if name.strip() else "an empty one"
+            raise BadTable(str(path), "the header", "different names", got)
+    return names, end
+
+
+def _check_cell_counts(
+    records: bytes, separator: str, expected: int, path: Path, first_row: int
+) -> None:
+    """Raise BadTable at the first row that is not UTF-8, or that has more or fewer cells than the header."""
+    try:
+        text = records.decode()
+    except UnicodeDecodeError as error:
+        row = first_row + records.count(b"\n", 0, error.start)
+        raise encoding_error(path, f"row {row}", BadTable) from None
+    csv.field_size_limit(_LONGEST_CSV_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    for row, cells in enumerate(reader, first_row):
+        if cells and len(cells) != expected:
+            allowed = f"of {expected} cells, as the header"
+            remedy = "Quote cells that contain a comma, and leave a cell without a value empty."
+            raise BadTable(str(path), f"row {row}", allowed, str(len(cells)), remedy)
+
+
+def _check_quotes(data: bytes, separator: str, path: Path) -> None:
+    """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
+    import numpy as np
+
+    characters = np.frombuffer(data, np.uint8)
+    # The quotes of a CSV pair up: the first opens, the second closes, the third opens … A doubled quote inside a cell
+    # ("say ""hi""") closes the cell and opens it again at once, so that every pair still is an opening and a closing.
+    quotes = np.flatnonzero(characters == ord('"'))
+    opening_positions = quotes[0::2]
+    closing_positions = quotes[1::2]
+    characters_before = characters[np.maximum(opening_positions - 1, 0)]
+    cell_starters = np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8)
+    starts_cell = (opening_positions == 0) | np.isin(characters_before, cell_starters)
+    line_ends = np.flatnonzero(characters == ord("\n"))
+    if len(opening_positions) > len(closing_positions):
+        wrong_positions = opening_positions[-1:]  # never closed
+    else:
+        opening_lines = np.searchsorted(line_ends, opening_positions)
+        closing_lines = np.searchsorted(line_ends, closing_positions)
+        wrong_positions = opening_positions[~starts_cell & (opening_lines != closing_lines)]
+    if len(wrong_positions):
+        # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
+        within_cell = opening_positions[~starts_cell]
+        position = within_cell[0] if len(within_cell) else wrong_positions[0]
+        line = int(np.searchsorted(line_ends, position)) + 1
+        got = repr(data[position : position + 40].decode(errors="replace"))
+        allowed = "without a quote that swallows other rows"
+        remedy = "Close its quotes, or double them."
+        raise BadTable(str(path), f"line {line}", allowed, got, remedy)

@@ -32,7 +32,7 @@ from rubrank._files import explain_read_errors, open_bytes
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, find_record_files
-from rubrank.tables.frames import read_columnar
+from rubrank.tables.sources import read_columnar
 from rubrank.viewer.index import Index
 
 if TYPE_CHECKING:

@@ -380,7 +380,7 @@ def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
 
 def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
     """Read the rows of a dataset. Raises InvalidInput if a prompt is neither a text nor one message."""
-    from rubrank.tables.rows import read_rows
+    from rubrank.tables.sources import read_rows
 
     rows = []
     for number, row in enumerate(read_rows(source), start=1):
