@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rubrank.drafting.rules import Constraint, Rule, endings, formats, keywords, structure
+from rubrank.drafting.rules import Constraint, Rule, endings, keywords, structure
 from rubrank.drafting.rules.chinese import compile_chinese
 from rubrank.drafting.sentences import Sentence, pattern, prepare_sentences, read_table
 
@@ -35,14 +35,14 @@ RULES: tuple[Rule, ...] = (
     keywords.find_letter_counts,
     keywords.find_no_comma,
     keywords.find_letter_case,
-    formats.find_bullets,
-    formats.find_highlights,
-    formats.find_title,
-    formats.find_json,
-    formats.find_table,
-    formats.find_numbered_list,
-    formats.find_placeholders,
-    formats.find_postscript,
+    structure.find_bullets,
+    structure.find_highlights,
+    structure.find_title,
+    structure.find_json,
+    structure.find_table,
+    structure.find_numbered_list,
+    structure.find_placeholders,
+    structure.find_postscript,
     endings.find_beginning,
     endings.find_ending,
     endings.find_quotation,

@@ -7,9 +7,8 @@ sentences, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such a
 The examples in the docstring of a rule are tests (`tests/drafting/test_rules.py`): a prompt, and below it everything
 that the rule compiles from it, or "nothing".
 
-    structure.py    words, sentences, paragraphs, sections, two responses
+    structure.py    words, paragraphs, sections, bullet points, highlights, title, JSON, table, postscript
     keywords.py     keywords, letters, commas, capitals
-    formats.py      bullet points, highlights, title, JSON, table, placeholders, postscript
     endings.py      first and last words, quotation marks, fixed answers, language, the repeated request
     chinese.py      the same for Chinese prompts, which have rules of their own
 """

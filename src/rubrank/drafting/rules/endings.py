@@ -50,7 +50,7 @@ _ENDING_OF_A_PART = pattern(
 # say nothing. "e.g." has lost its points by then.
 _NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji|p\.?s|like|such as|eg)\b")
 _LAST_WORD = re.compile(r"\bword\b")
-# A string "P.S." or "P.P.S." belongs to the rule about postscripts (`formats.py`).
+# A string "P.S." or "P.P.S." belongs to the rule about postscripts (`structure.py`).
 _POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
 
 
