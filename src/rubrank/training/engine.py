@@ -10,7 +10,8 @@
     >>> round(step.metrics["rubrank/WordCount/mean"], 2), round(step.metrics["rubrank/gate/stopped"], 2)
     (0.33, 0.33)
 
-A reward depends on the whole group, so an engine takes whole groups. One training step:
+A reward depends on the whole group, because it compares the rollouts of one query. So an engine takes whole groups. One
+training step:
 
     groups (`Group`: a query and its rollouts)
       │
@@ -19,8 +20,8 @@ A reward depends on the whole group, so an engine takes whole groups. One traini
       ▼
     scores (`Graded`)
       │
-      │  fuse     3. texts are measured: words, Markdown, controlled attributes
-      │           4. controls of this step are chosen
+      │  fuse     3. texts are measured: words and Markdown
+      │           4. the attributes to control are chosen, such as the length, whose influence on the reward is removed
       │           5. the rule fuses the scores of each group, and the gate is applied
       │           6. records are written
       │           7. rollouts without any score get NaN instead of a reward
@@ -28,14 +29,18 @@ A reward depends on the whole group, so an engine takes whole groups. One traini
       ▼
     rewards (`StepRewards`)
 
-`score` does both. Trainers that split a batch over processes use `flat_batch.py`, which grades in every process; those
-that pass single samples use `barrier.py`, which grades each rollout when it arrives. Both fuse whole groups.
+`score` grades and fuses. Trainers that split a batch over processes use `flat_batch.py`, which grades a part of it in
+every process. Trainers that pass single samples use `barrier.py`, which grades each rollout when it arrives. Both fuse
+whole groups.
 
 A reward is NaN if a rollout has no score on any quality criterion, and no gate stopped it. A trainer leaves such a
 rollout out (TRL: None), or uses `fill_unknown`.
 
-A group's id names it in the records, and the random draws of `attenuate` depend on it. `label` returns ids that no
-other step has.
+A group's id names it in the records, and the random draws of `attenuate` depend on it. `label` makes ids that no other
+step has.
+
+If a rule learns from step to step, it does so in `fuse`, and `state_dict` is part of the trainer's checkpoint. Only
+training steps are learned from, not evaluations.
 """
 
 from __future__ import annotations
@@ -62,6 +67,7 @@ from rubrank.fusion.rule import Rule, Stateful
 from rubrank.grading.grade import grade_whole_groups, run_grading
 from rubrank.grading.judge_table import judge_table_async
 from rubrank.grading.plan import GradeOptions, combine_rubrics, find_rubrics, plan_groups
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments, judge_groups_async
@@ -108,8 +114,9 @@ STEP_DEADLINE = 540.0
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # a line of the log names at most this many criteria
-# Seconds that remain for the calls of a step after the longest outage that is waited for
-_AFTER_OUTAGE = 240.0
+_AFTER_OUTAGE = (
+    240.0  # seconds that remain for the calls of a step after the longest outage that is waited for
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,19 +133,16 @@ class Graded:
     @classmethod
     def join(cls, parts: Sequence[Graded]) -> Graded:
         """Join the scores of consecutive groups, as if they had been graded together."""
-        if len(parts) == 1:
-            return parts[0]
         groups = tuple(group for part in parts for group in part.groups)
-        seconds = max(part.seconds for part in parts)
         judgings = [part.judging for part in parts if part.judging is not None]
-        if not judgings:
-            return cls(groups, None, seconds)
-        judging = Judgments(
-            tuple(judgment for part in judgings for judgment in part.groups),
-            type(judgings[0].account).merge(part.account for part in judgings),
-            tuple(id for part in judgings for id in part.ids),
-        )
-        return cls(groups, judging, seconds)
+        judging = None
+        if judgings:
+            judging = Judgments(
+                tuple(judgment for part in judgings for judgment in part.groups),
+                Account.merge(part.account for part in judgings),
+                tuple(id for part in judgings for id in part.ids),
+            )
+        return cls(groups, judging, max(part.seconds for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,17 +223,29 @@ class RewardEngine:
         self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Unpack[EngineKeywords]
     ) -> None:
         settings = read_options(EngineOptions, _OWNER, {"rubric": rubric, "rule": rule, **options})
+        # Grading
         self.thinking = settings.thinking
+        self._workers = settings.workers
+        self._cache = settings.cache
+        self.judges = None if settings.judges is None else _set_step_deadline(settings.judges)
+        self.rubric: Rubric | None = None
+        if rubric is not None:
+            self.rubric = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+            self._check_decidable(self.rubric, "rubric")
+
+        # Fusion
         self.penalties = settings.penalties
         self.rule = make_rule(settings, owner=_OWNER)
-        self.judges = None if settings.judges is None else _set_step_deadline(settings.judges)
         attributes: list[Any] = []  # names were read as AttributeOptions; objects stay as they are
         for attribute in settings.attributes:
             is_options = isinstance(attribute, AttributeOptions)
             attributes.append(make_control(settings, attribute) if is_options else attribute)
         self.controls = parse_controls(attributes)
-        self._uncontrolled_rule: Rule | None = None  # only if control is on by default
+        # Judges prefer long and formatted answers, so these attributes are controlled by default if there are judges.
         # `attributes: []`, `edition: paper` and `pool: group` turn default control off.
+        self._uncontrolled_rule: Rule | None = (
+            None  # the rule without default control; None if that is off
+        )
         is_decided = "attributes" in settings.model_fields_set or settings.edition is not None
         is_possible = self.judges is not None and is_controllable(self.rule)
         if is_possible and not is_decided and settings.pool != "group":
@@ -237,29 +253,27 @@ class RewardEngine:
             self.controls = make_default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
-        self.rubric: Rubric | None = None
-        if rubric is not None:
-            self.rubric = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-            self._check_decidable(self.rubric, "rubric")
+        self._lock = threading.Lock()  # held while a step is fused
+
+        # Records
         records = settings.records
         if records is not None and not isinstance(records, Recording):
             records = Recording(Path(records))
         self.recording = None if records is None else RecordWriter(records)
         self.records = None if records is None else records.path
-        self._workers = settings.workers
-        self._cache = settings.cache
-        self._lines: list[str] = []
-        """Sources, categories … that have a score line of their own, oldest first."""
         self._calls: Counter[tuple[bool, int]] = Counter()  # (training?, step) → calls of `label`
-        self._last_fused_at: float | None = None  # when the last training step was fused
-        self._warned_of_single_group = False
-        self._has_logged_control = False
+
+        # Log
         self.alarm = None if settings.alarm == "off" else RewardAlarm()
         self.alarm_stops = False
+        """Whether an alarm asks the trainer to stop; only with the option alarm="stop"."""
         self._stops_at_alarm = settings.alarm == "stop"
-        self._judge_totals = {"cost": 0.0, "tokens": 0.0}
         self.findings = RunFindings()
-        self._lock = threading.Lock()
+        self._score_lines: list[str] = []  # sources, categories … with a line of their own
+        self._judge_totals = {"cost": 0.0, "tokens": 0.0}
+        self._last_fused_at: float | None = None  # when the last training step was fused
+        self._has_warned_of_single_group = False
+        self._has_logged_control = False
         self.observer: Callable[[Sequence[Group], ScoreTable, StepRewards, int], None] | None = None
         """Called with every training step; `rubrank.training.evolution` sets it."""
 
@@ -302,20 +316,25 @@ class RewardEngine:
     def read_thinking(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With thinking="prefilled", return the groups with responses that begin inside the reasoning.
 
-        `score` does it for rollouts that were not made by `rollout_of`; `grade` and `fuse` take groups as they are.
+        `score` calls it, for rollouts that were not made by `rollout_of`. `grade` and `fuse` take groups as they are.
         """
         if self.thinking != "prefilled":
             return groups
         return [read_prefilled(group) for group in groups]
 
     # ------------------------------------------------------------------------------------------------------- grading
+    #
+    # `grade` does everything in one call. If rollouts arrive one by one, `barrier.py` and the service need more:
+    #
+    #     decide(group of one) → ask(compare=False)     each rollout by itself
+    #     ask_pairs                                     pairs of rollouts, as soon as both are there
+    #     decide_groups → ask(compare=True)             the whole group, at the end
 
     def grade(self, groups: Sequence[Group], *, processes: int = 1) -> Graded:
         """Return the scores of some or all groups of a step (1 and 2 in the drawing at the top of the module).
 
-        Raises JudgingFailed if too many answers of judges are missing.
-
         processes: how many processes grade at the same time; they share the limits of the judges.
+        Raises JudgingFailed if too many answers of judges are missing.
         """
         if not groups:
             return Graded()
@@ -404,18 +423,19 @@ class RewardEngine:
         if not groups:
             return StepRewards(())
         started = time.perf_counter()
-        rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
-        shared = frozenset[str]()
+        shared = frozenset[str]()  # names of the criteria of the shared rubric
         if self.rubric is not None:
             shared = frozenset(criterion.name for criterion in self.rubric.criteria)
 
         # 3. Texts, and 4. controls
         controls = ActiveControls()
         if logged or self.controls:
+            rollouts = [rollout for group in groups for rollout in group.rollouts]
             features = measure_texts(rollouts)
             controls = select_active_controls(self.controls, features, rollouts, step)
-        controls = self._check_controls(controls, table, shared, write)
+            if controls.columns:
+                controls = self._check_controls(controls, table, shared, write)
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
@@ -452,7 +472,7 @@ class RewardEngine:
             # 8. What the trainer logs
             rewards = step_rewards.rewards
             metrics = collect_step_metrics(
-                results, table, groups, rewards, features, shared, self._lines
+                results, table, groups, rewards, features, shared, self._score_lines
             )
             if graded.judging is not None:
                 metrics |= measure_judges(graded.judging, self._judge_totals)
@@ -462,13 +482,21 @@ class RewardEngine:
                 alarms = self.alarm.add_groups(
                     step, table.groups, rewards, features, find_gamma(results), shared
                 )
-                for alarm in alarms if write else ():
-                    _log.warning("alarm: %s. See `rubrank help alarm`.", alarm.text)
+                if write:
+                    for alarm in alarms:
+                        _log.warning("alarm: %s. See `rubrank help alarm`.", alarm.text)
                 self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(alarms))
                 metrics |= self.alarm.metrics()
             if train and write:
                 self._log_findings(parts, groups, step, records)
-            metrics |= self._measure_times(graded.seconds, started, train)
+            now = time.perf_counter()
+            seconds = graded.seconds + now - started
+            metrics["rubrank/seconds"] = seconds
+            if train:
+                if self._last_fused_at is not None:
+                    share = seconds / (now - self._last_fused_at)
+                    metrics["rubrank/share_of_step"] = min(share, 1.0)
+                self._last_fused_at = now
         advantages = [standardise_rewards(rewards_G) for rewards_G in group_rewards]
         return replace(
             step_rewards,
@@ -491,9 +519,8 @@ class RewardEngine:
         in the log says so. If the user chose the controls, a warning says once that one group is too few.
         """
         if self._uncontrolled_rule is None:
-            is_single = len(table.groups) == 1 and controls.values_MD is not None
-            if is_single and not self._warned_of_single_group:
-                self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule)
+            if len(table.groups) == 1 and not self._has_warned_of_single_group:
+                self._has_warned_of_single_group = warn_of_single_group(_OWNER, self.rule)
             return controls
         # The linear stage learns over the run, so criteria of the shared rubric count even if one group has them.
         judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
@@ -530,20 +557,6 @@ class RewardEngine:
             examined = list(records[::every])
         for finding in self.findings.add(examined, step):
             _log.warning("what to change: %s", finding)
-
-    def _measure_times(
-        self, graded_seconds: float, started: float, train: bool
-    ) -> dict[str, float]:
-        """Return the seconds for the rewards of this step, and their share of the time since the last training step."""
-        now = time.perf_counter()
-        seconds = graded_seconds + now - started
-        metrics = {"rubrank/seconds": seconds}
-        if train:
-            if self._last_fused_at is not None and now > self._last_fused_at:
-                share = seconds / (now - self._last_fused_at)
-                metrics["rubrank/share_of_step"] = min(share, 1.0)
-            self._last_fused_at = now
-        return metrics
 
     def label(self, step: int, *, train: bool = True) -> str:
         """Return a unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
@@ -649,7 +662,7 @@ class RewardEngine:
             "version": _STATE_VERSION,
             "rule": self.rule.name,
             "memory": self._copy_memory(),
-            "lines": list(self._lines),
+            "lines": list(self._score_lines),
             "judge": dict(self._judge_totals),
             "alarm": None if self.alarm is None else self.alarm.state_dict(),
         }
@@ -664,7 +677,7 @@ class RewardEngine:
                 got=f"version {state.get('version')!r} with {', '.join(sorted(state))}",
                 remedy="Resume with the version of rubrank that saved it.",
             )
-        self._lines = list(state["lines"])
+        self._score_lines = list(state["lines"])
         self._judge_totals |= state["judge"]
         if self.alarm is not None and state["alarm"] is not None:
             self.alarm.load_state_dict(state["alarm"])

@@ -12,6 +12,6 @@ There are two ways to get rewards. verl's reward workers call a manager with one
     scores.py        score single rollouts; write their scores as text and read them back
     settings.py      verl's configuration and rows, read for rubrank
 
-`rubrank.training.verl` has what verl's configurations and launch scripts name: the reward managers, and verl's main with
-a clear message if the judges fail (`python -m rubrank.training.verl`).
+`rubrank.training.verl` has what verl's configurations and launch scripts name: the reward managers, and verl's main
+with a clear message if the judges fail (`python -m rubrank.training.verl`).
 """
