@@ -10,7 +10,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.data import find_json
 from rubrank.verifiers.paper.penalty import is_iban, passes_luhn
 from rubrank.verifiers.similarity import longest_common, tokenize
-from rubrank.verifiers.truth.quantities import count_digits, read_measurement
+from rubrank.verifiers.truth.measurements import count_digits, read_measurement
 from rubrank.verifiers.verifier import find_verifier
 
 

@@ -36,8 +36,7 @@ FAMILIES: tuple[str, ...] = (
     "sql",
     "similarity",
     "overlap",
-    "truth.quantities",
-    "truth.dates",
+    "truth.measurements",
     "reply",
     # agents
     "agentic.tools",

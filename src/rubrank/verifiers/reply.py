@@ -12,9 +12,9 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.words import count_words
 from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.truth import Truth
 from rubrank.verifiers.truth.ground_truth import Mode as TruthMode
 from rubrank.verifiers.truth.ground_truth import ground_truth_match
-from rubrank.verifiers.truth.truths import Truth
 from rubrank.verifiers.verifier import (
     BINARY,
     NEEDS_JUDGE,

@@ -32,7 +32,7 @@ from rubrank.verifiers.shared.answers import is_denied, read_answer
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import find_denials, mask_expressions
 from rubrank.verifiers.shared.word_tables import read_words
-from rubrank.verifiers.truth.truths import find_truths
+from rubrank.verifiers.truth import find_truths
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 LONGEST = 2_000  # tokens of a text that are compared

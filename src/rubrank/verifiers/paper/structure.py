@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import yaml
@@ -98,10 +98,12 @@ def format_requirement(
     except (ValueError, csv.Error, yaml.YAMLError, RecursionError) as error:
         return False, f"not {format}: {error}"[:200]
     # Columns are compared without case and markup, HTML tags without case; keys of JSON and YAML as they are.
+    fold: Callable[[str], str] = str
     if format in ("csv", "table"):
-        lacking = [key for key in keys if fold_phrase(key) not in names]
-    else:
-        lacking = [key for key in keys if (key.lower() if format == "html" else key) not in names]
+        fold = fold_phrase
+    elif format == "html":
+        fold = str.lower
+    lacking = [key for key in keys if fold(key) not in names]
     if lacking:
         return False, f"the {format} lacks {lacking}"
     return True, f"valid {format}"

@@ -34,7 +34,7 @@ from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import mask_expressions
 from rubrank.verifiers.shared.numbers import read_numerals
 from rubrank.verifiers.shared.word_tables import write_pattern
-from rubrank.verifiers.truth.dates import find_dates, read_dates
+from rubrank.verifiers.truth.measurements import find_dates, read_dates
 from rubrank.verifiers.truth.surroundings import (
     CLOSING_MARKS,
     OPENING_MARKS,

@@ -27,6 +27,7 @@ from rubrank.verifiers.shared.choices import find_choice, find_option_texts
 from rubrank.verifiers.shared.json_values import parse_json
 from rubrank.verifiers.shared.numbers import is_close
 from rubrank.verifiers.shared.worker import WorkerFailed, call
+from rubrank.verifiers.truth import Truth, find_truths
 from rubrank.verifiers.truth.claims import claims, normalise, separate_list
 from rubrank.verifiers.truth.formulas import (
     compare_formulas,
@@ -36,7 +37,6 @@ from rubrank.verifiers.truth.formulas import (
     read_formula,
 )
 from rubrank.verifiers.truth.quantities import read_quantity
-from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
 Mode: TypeAlias = Literal["exact", "normalised", "numeric", "choice", "set", "math"]

@@ -1,12 +1,13 @@
-"""Quantities: the one number that a result gives, and QuantityMatch, which compares a number with its unit.
+"""The one number that a result gives: in any notation, computed if it is an expression, checked if it is an equation.
 
->>> read_quantity("x = 6 \\\\times 7 = 42", listed=True).number.value, read_quantity("41 = 42", listed=True).problem
-(42.0, '41 = 42 contradicts itself')
->>> read_measurement("The speed is about 9.81 m/s^2.")
-Measurement(value=9.81, unit='m/s^2', written='9.81')
+>>> read_quantity("x = 6 \\\\times 7 = 42", listed=True).number.value
+42.0
+>>> read_quantity("41 = 42", listed=True).problem
+'41 = 42 contradicts itself'
+>>> read_quantity("41 or 42", listed=True).problem
+'ambiguous: 41 and 42'
 
-GroundTruthMatch uses `read_quantity`, which reads numbers in any notation, computes expressions and checks equations.
-QuantityMatch uses `read_measurement`: it keeps the number as written, to count its digits, and leaves units to pint.
+GroundTruthMatch reads results and truths with it. QuantityMatch has its own, simpler reader in `measurements`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,21 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import unicodedata
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
 
 from rubrank._plain import word_set
-from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.answers import ALTERNATIVE, is_denied, read_answer
-from rubrank.verifiers.shared.arithmetic import evaluate, spell_powers
+from rubrank.verifiers.shared.answers import ALTERNATIVE, is_denied
+from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.numbers import (
-    HAN,
     Number,
     normalise_numbers,
-    read_han,
     read_korean,
     read_number_words,
     read_numbers,
 )
-from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.truth.formulas import find_count, find_formula
-from rubrank.verifiers.truth.truths import find_truths
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+
+_LONGEST_RESULT = 5000  # characters of a result that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +60,8 @@ _BETWEEN = re.compile(
 )
 _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNORECASE)
 
-# A letter that is no part of a word, or a command: x, \alpha. The two patterns below name it VARIABLE, and these names
-# of functions FUNCTION; an f-string would double all their braces.
+# A single letter or a command: x, \alpha. The two patterns below contain the placeholders VARIABLE and FUNCTION; in an
+# f-string all their other braces would have to be doubled.
 _VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
 _FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|mod|gcd|lcm|max|min|choose)"
 # Before a number that is part of a formula.
@@ -114,7 +106,7 @@ _FORMULA_AFTER = re.compile(
     re.VERBOSE,
 )
 # A text that begins with a number in words is its result only if few words follow: "cuarenta y dos manzanas". A long
-# sentence that begins with one, such as "Dos personas entran en un bar", tells something else.
+# sentence that begins with one, such as "Dos personas entran en un bar", does not state a result.
 _MOST_WORDS_AFTER = 3
 # Words that are numbers in some languages and articles or conjunctions in others.
 _ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
@@ -131,12 +123,9 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
         neither          a truth, or a sentence that states the result: "42, as 41 was too small" gives 42
         last             text that is not marked as the result: "We had 41, so now there are 42" gives 42
     """
-    text = (
-        _TAG.sub(" ", normalise_numbers(text[:5000]))
-        .replace("\\(", " ")
-        .replace("\\)", " ")
-        .strip()
-    )
+    # Without tags of HTML and delimiters of LaTeX.
+    text = _TAG.sub(" ", normalise_numbers(text[:_LONGEST_RESULT]))
+    text = text.replace("\\(", " ").replace("\\)", " ").strip()
     text = _DOLLARS.sub(r"\1", text.replace("\\$", "$"))
     text = _INDEX_START.sub(r"\1}", text)
     # Unmarked text may mention a bound on the way to its result: "Since x > 3, we take 5".
@@ -144,11 +133,16 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     if unequal:
         return Quantity(None, f"“{unequal[0]}” is no equation")
     # In "3.14159 ≈ 3.14" the sides may differ, so only what follows the last "≈" is checked.
-    exact_part = _NEARLY.split(text)[-1]
-    sides = _EQUALS.split(exact_part)
-    problem = _find_contradiction(sides)
-    if problem:
-        return Quantity(None, problem)
+    sides = _EQUALS.split(_NEARLY.split(text)[-1])
+    values: list[tuple[str, float]] = []  # of the sides that can be computed
+    for side in sides:
+        value = evaluate(_strip_side(side))
+        if value is not None:
+            values.append((side.strip(), value))
+    for side, value in values[:-1]:
+        last_side, last_value = values[-1]
+        if not _agree(side, value, last_side, last_value):
+            return Quantity(None, f"{side} = {last_side} contradicts itself")
     # The result is the right side: 42 in "x = 6 · 7 = 42", 3.14 in "π ≈ 3.14". A text without "=" and "≈" is read as a
     # whole, and so is one with nothing behind them ("42 =").
     result = text
@@ -169,36 +163,20 @@ def _strip_side(side: str) -> str:
     return side if side.endswith("...") else side.rstrip(" .")
 
 
-def _find_contradiction(sides: list[str]) -> str:
-    """Return a message about two sides that are numbers and differ by more than rounding; "" if there are none."""
-    values: list[tuple[str, float]] = []
-    for side in sides:
-        value = evaluate(_strip_side(side))
-        if value is not None:
-            values.append((side.strip(), value))
-    if len(values) < 2:
-        return ""
-    last, last_value = values[-1]
-    for side, value in values[:-1]:
-        if not _agree(side, value, last, last_value):
-            return f"{side} = {last} contradicts itself"
-    return ""
-
-
-def _agree(side: str, value: float, last: str, last_value: float) -> bool:
-    """Tell whether a side of an equation and its last side have the same value, but for rounding."""
+def _agree(side: str, value: float, last_side: str, last_value: float) -> bool:
+    """Do a side of an equation and its last side have the same value, apart from rounding?"""
     difference = abs(value - last_value)
     if not math.isfinite(difference):
         return False  # too large to compute, so nothing shows that they are equal
     if math.isclose(value, last_value, rel_tol=1e-9):
         return True
     # "1/3 = 0.33", "0.33 = 1/3", "2π = 2 · 3.14": they may differ in the last decimal.
-    decimals = [len(digits) for digits in _DECIMALS.findall(f"{side} {last}")]
-    if "%" in f"{side}{last}":
+    decimals = [len(digits) for digits in _DECIMALS.findall(f"{side} {last_side}")]
+    if "%" in side + last_side:
         decimals.append(2)
     if decimals:
         return difference <= 10.0 ** -min(decimals)
-    # "200/3 = 67": what was computed may be rounded. "41 = 42" and "3 = 22/7" are wrong.
+    # "200/3 = 67": a computed value may be rounded to an integer. "41 = 42" and "3 = 22/7" are wrong.
     return not value.is_integer() and last_value == math.floor(value + 0.5)
 
 
@@ -216,8 +194,13 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
     numbers = read_numbers(side)
     text = normalise_numbers(side)
 
-    # 1. Percentages are left to `read_numbers`, which keeps the sign: "50%" must compare equal to a truth of 50.
-    may_be_expression = len(numbers) != 1 or _has_operation(text, numbers[0])
+    # 1. If the side has one number, something beside it must be computed: "5!", "√5", "5^2"; not "5 m^2".
+    may_be_expression = len(numbers) != 1
+    if len(numbers) == 1:
+        rest = text[: numbers[0].start] + text[numbers[0].end :]
+        has_operation = re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None
+        may_be_expression = has_operation and not re.search(r"\^\{?\\?circ|[mM]\^", rest)
+    # Percentages are left to `read_numbers`, which keeps the sign: "50%" must compare equal to a truth of 50.
     if may_be_expression and "%" not in side:
         value = evaluate(side)
         if value is not None and math.isinf(value):
@@ -246,14 +229,6 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
     if alternative is not None:
         return Quantity(None, f"ambiguous: {chosen.written} and {alternative.written}")
     return Quantity(chosen)
-
-
-def _has_operation(text: str, number: Number) -> bool:
-    """Is there more to compute than the number itself?"""
-    rest = text[: number.start] + text[number.end :]
-    has_degree_or_unit = re.search(r"\^\{?\\?circ|[mM]\^", rest) is not None
-    has_operation = re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None
-    return has_operation and not has_degree_or_unit
 
 
 def _is_in_formula(text: str, number: Number) -> bool:
@@ -309,194 +284,3 @@ def _read_words(side: str) -> float | None:
         if value is not None:
             return value
     return None
-
-
-# ---- numbers with a unit ---------------------------------------------------------------------------------------------
-
-_LONGEST_ANSWER = 20_000  # characters at the end of an answer
-# "1,200.5", "1.2e3", "3.0 × 10^{8}"
-_NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
-# A number and what follows it, which may be a unit: "9.81 m/s^2", "5 km".
-_QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
-# "[2, 3]", "2 to 3"
-_INTERVAL = re.compile(
-    rf"[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]|({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})"
-)
-# Commands that only set the type: \text, \mathrm, "\,".
-_LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
-# The sign of multiplication before a power of ten: "\times 10^".
-_TIMES = re.compile(r"[ ]?(?:\\(?:times|cdot)|[×⋅∙*])[ ]?(?=10[ ]?(?:\^|\*\*))")
-# From the beginning of a run of numerals, and only a short one: otherwise a long run takes quadratic time.
-_HAN_NUMBER = rf"(?<!\d)(?<!\d\s)(?<!{HAN})({HAN}{{1,20}}?(?:[点點]{HAN}{{1,20}}?)?)"
-
-
-@cache
-def _read_chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return a pattern of the Chinese names of units, and what pint calls each."""
-    names = {name: symbol for symbol, row in read_table("chinese_units") for name in row.split()}
-    return re.compile("|".join(sorted(names, key=len, reverse=True))), names
-
-
-def _write_plainly(text: str) -> str:
-    """Return the text without LaTeX, Chinese numerals and units in digits and symbols: 六十千米每小时 → 60 km/h."""
-    text = unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST_ANSWER:])).replace("−", "-")
-    text = " ".join(text.split())
-    text = _TIMES.sub(" × ", text).replace("**", "^")
-    if not text.isascii():
-        pattern, names = _read_chinese_units()
-        text = re.sub(
-            rf"{_HAN_NUMBER}(?={pattern.pattern})",
-            lambda match: f"{read_han(match[1]):g}",
-            text,
-        )
-        text = re.sub(rf"(?<=\d) ?({pattern.pattern})", lambda match: f" {names[match[1]]}", text)
-        text = re.sub(
-            rf"(?<=[A-Za-z])(?:每|/)({pattern.pattern})", lambda match: f"/{names[match[1]]}", text
-        )
-    return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A number, its unit (may be empty), and the number as written."""
-
-    value: float
-    unit: str
-    written: str
-
-
-@cache
-def _load_units() -> Any:
-    import pint
-
-    return pint.UnitRegistry(cache_folder=None)
-
-
-def _read_number(text: str) -> float:
-    text = re.sub(r"\s+", "", text.replace(",", "").replace("−", "-"))
-    text = re.sub(r"[x×·]10\^?\{?([-+]?\d+)\}?", r"e\1", text)
-    return float(text.replace("{", "").replace("}", ""))
-
-
-def count_digits(text: str) -> int:
-    """Count the significant digits as written: 0.0420 has three, 1200 four, 1.2e3 two."""
-    mantissa = re.split(r"[eE]|[x×·]", text.replace(",", ""))[0].strip().lstrip("-+−")
-    return len(mantissa.replace(".", "").lstrip("0")) or 1
-
-
-def read_measurement(text: str) -> Measurement | None:
-    """Return the last quantity of a text; None if it has no number."""
-    last = None
-    for match in _QUANTITY.finditer(_write_plainly(text)):
-        last = match
-    if last is None:
-        return None
-    next_words = (last[2] or "").strip()
-    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", next_words)[0]
-    return Measurement(_read_number(last[1]), unit.rstrip(". "), last[1])
-
-
-@verifier("QuantityMatch", family="truth", domain=BINARY, version=3)
-def quantity_match(
-    rollout: Rollout,
-    *,
-    truth: str | None = None,
-    tolerance: Annotated[float, Field(ge=0, le=1)] = 0.01,
-    digits: Annotated[int, Field(ge=1, le=20)] | None = None,
-    unit: Literal["convert", "same", "ignore"] = "convert",
-) -> Answer:
-    """The answer's quantity is the true one: 5 km for "5000 m", 9.81 m/s² for "9.8 m/s^2" within `tolerance`.
-
-    The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits`
-    asks for that many significant digits as written. Units are converted (pint), must be the same, or are
-    ignored; Chinese units and numerals are read too (1.5米 for "150 cm").
-    Passes: "about 5.0 km"; "$3.0 \\times 10^{8}$ m/s".
-    Fails: another number; a number without its unit; kg for m; other digits than asked.
-    Missing: no truth; pint not installed where units differ; a unit of the truth that is not known.
-    Not covered: sums such as "5 km 200 m".
-    """
-    truths = (truth,) if truth is not None else find_truths(None, rollout.metadata).values
-    if not truths:
-        return missing("no ground truth is known")
-    measurement = read_measurement(read_answer(rollout.answer).text or rollout.answer)
-    if measurement is None:
-        measurement = read_measurement(rollout.answer)
-    if measurement is None:
-        return False, "no number in the answer"
-    if digits is not None and count_digits(measurement.written) != digits:
-        return False, f"{count_digits(measurement.written)} significant digits, {digits} required"
-    verdicts = [_compare_measurement(measurement, text, tolerance, unit) for text in truths]
-    for verdict in verdicts:
-        if isinstance(verdict, tuple) and verdict[0]:
-            return verdict
-    return verdicts[0]
-
-
-def _compare_measurement(
-    measurement: Measurement, truth: str, tolerance: float, units: str
-) -> Answer:
-    """Return the verdict on a measurement and one truth. units: "convert", "same" or "ignore"."""
-    truth_text = _write_plainly(truth)
-    interval = _INTERVAL.search(truth_text)
-    if interval:
-        ends = [_read_number(end) for end in interval.groups() if end]
-        low = min(ends)
-        high = max(ends)
-        unit = truth_text[interval.end() :].strip()
-    else:
-        expected = read_measurement(truth)
-        if expected is None:
-            return missing(f"the truth {truth[:60]!r} has no number")
-        margin = tolerance * abs(expected.value)
-        low = expected.value - margin
-        high = expected.value + margin
-        unit = expected.unit
-    value = measurement.value
-    if {unit, measurement.unit} == {"%", ""} and units == "convert":
-        value = value / 100 if measurement.unit else value * 100
-    elif units != "ignore" and unit != measurement.unit:
-        if units == "same" or not measurement.unit or not unit:
-            return False, f"the unit is {measurement.unit or 'none'!r}, {unit or 'none'!r} required"
-        try:
-            value = _convert(value, measurement.unit, unit)
-        except (ImportError, LookupError) as error:
-            return missing(str(error))
-        except ValueError as error:
-            return False, str(error)
-    return low <= value <= high, f"{value:g} {unit}".strip() + f", {truth[:60]} expected"
-
-
-def _convert(value: float, unit: str, target: str) -> float:
-    """Return the value in the target unit.
-
-    Raises ImportError if pint is not installed, LookupError if the target is unknown, ValueError if units do not fit.
-    """
-    try:
-        registry = _load_units()
-    except ImportError:
-        raise ImportError("pint is not installed: pip install 'rubrank[units]'") from None
-    try:
-        target_unit = registry.parse_units(_spell_unit(target))
-    except Exception:  # pint raises many kinds for what is no unit
-        raise LookupError(f"the truth's unit {target[:30]!r} is not known") from None
-    try:
-        quantity = registry.Quantity(value, registry.parse_units(_spell_unit(unit)))
-        return float(quantity.to(target_unit).magnitude)
-    except Exception:
-        raise ValueError(f"{unit[:30]!r} cannot be turned into {target[:30]!r}") from None
-
-
-def _spell_unit(unit: str) -> str:
-    """Return the unit as pint writes it: "m s^-2" → "m*s**-2"."""
-    unit = (
-        spell_powers(unit)
-        .replace("{", "")
-        .replace("}", "")
-        .replace("·", "*")
-        .replace("μ", "µ")
-        .strip()
-    )
-    unit = re.sub(r"\^\s+", "^", unit)
-    unit = re.sub(r"(?<=[a-zA-Z])\s(?=[a-zA-Z]+\^)", "*", unit)  # m s^-2
-    names = {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}
-    return names.get(unit, unit).replace("^", "**")
