@@ -11,10 +11,9 @@ from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benc
 from rubrank.evaluation.benchmarks.judged_questions import read_grade
 from rubrank.evaluation.benchmarks.longproc import is_solution
 from rubrank.evaluation.benchmarks.open_ended import read_verdict
-from rubrank.evaluation.comparison import compare
 from rubrank.evaluation.generation import ask_items
 from rubrank.evaluation.runs import score_rows
-from rubrank.evaluation.table import capability_table
+from rubrank.evaluation.table import capability_table, compare
 
 
 def judge(*texts):

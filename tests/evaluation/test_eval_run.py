@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
-from rubrank.evaluation.data import load_items
+from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark, load_items
 from rubrank.evaluation.judge import FileJudge, open_judge
 from rubrank.evaluation.runs import read_run
 from rubrank.evaluation.suite import RunOptions, SuiteResult, configure_benchmark, run_suite

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.evaluation.benchmark import ItemScore
-from rubrank.evaluation.comparison import bootstrap_interval
 from rubrank.evaluation.runs import EvalRun, write_run
-from rubrank.evaluation.table import report_data
+from rubrank.evaluation.table import bootstrap_interval, report_data
 
 
 def frames(model, values, **sampling):

@@ -10,16 +10,16 @@ from cases import spread
 
 from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.benchmarks.checked_answers import extract_mmlu_choice
 from rubrank.evaluation.benchmarks.helmet import (
     compute_ruler_recall,
     compute_string_metrics,
     find_answer,
     parse_ranking,
 )
-from rubrank.evaluation.benchmarks.multiple_choice import extract_mmlu_choice
 from rubrank.evaluation.benchmarks.open_ended import read_comparison
-from rubrank.evaluation.comparison import compare
 from rubrank.evaluation.runs import score_rows
+from rubrank.evaluation.table import compare
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "eval"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data/eval")

@@ -12,9 +12,8 @@ from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Setting
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.benchmarks.open_ended import fit_ratings
-from rubrank.evaluation.comparison import compare, compare_runs
 from rubrank.evaluation.runs import EvalRun, find_runs, read_run, score_rows, write_run
-from rubrank.evaluation.table import capability_table
+from rubrank.evaluation.table import capability_table, compare, compare_runs
 
 RUN = CliRunner()
 

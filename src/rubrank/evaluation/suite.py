@@ -16,8 +16,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, import_optional
 from rubrank.evaluation.benchmark import Benchmark, Row
-from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark
-from rubrank.evaluation.data import load_items
+from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark, load_items
 from rubrank.evaluation.judge import FileJudge, open_judge
 from rubrank.evaluation.runs import EvalRun, make_run, write_run
 from rubrank.evaluation.table import CapabilityTable, capability_table

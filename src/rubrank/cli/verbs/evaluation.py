@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     """List the benchmarks: metric, judge, licence, source of the data, present or not."""
-    from rubrank.evaluation.data import describe_benchmarks
+    from rubrank.evaluation.benchmarks import describe_benchmarks
 
     benchmarks = describe_benchmarks(data)
     if as_json:
@@ -79,8 +79,7 @@ def score(
 ) -> None:
     """Score a file of outputs; verdicts in the rows are used as they are."""
     from rubrank._files import check_output_path
-    from rubrank.evaluation.benchmarks import find_benchmark
-    from rubrank.evaluation.data import load_items, read_outputs
+    from rubrank.evaluation.benchmarks import find_benchmark, load_items, read_outputs
     from rubrank.evaluation.judge import open_judge
     from rubrank.evaluation.runs import score_rows, write_run
     from rubrank.grading.progress import Bar
@@ -151,8 +150,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Show paired differences (second minus first) with 95% intervals, by benchmark and capability."""
-    from rubrank.evaluation.comparison import compare_runs
     from rubrank.evaluation.runs import read_runs
+    from rubrank.evaluation.table import compare_runs
 
     differences = compare_runs(
         read_runs([first]), read_runs([second]), resamples=resamples, seed=seed

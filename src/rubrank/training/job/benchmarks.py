@@ -14,8 +14,7 @@ from itertools import islice
 from typing import Any
 
 from rubrank.evaluation.benchmark import Benchmark, Row
-from rubrank.evaluation.benchmarks import find_benchmark
-from rubrank.evaluation.benchmarks import load_items
+from rubrank.evaluation.benchmarks import find_benchmark, load_items
 from rubrank.evaluation.generation import ask_items, make_generator
 from rubrank.evaluation.judge import open_judge
 from rubrank.evaluation.runs import score_rows, write_run
