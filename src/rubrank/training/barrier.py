@@ -3,34 +3,38 @@
     barrier = Barrier(engine, size=8, timeout=300)
     await barrier.reward("uid-7", rollout, member=3, step=12)        returns when all eight of uid-7 have arrived
 
-For trainers that call a reward function once per sample. All calls of a query must reach the same barrier: one event
-loop, or one named actor. A group has these states:
+This is for trainers that call a reward function once per sample. A sample is a rollout of the query `key`, and `member`
+is its number in the group. All calls of a query must reach the same barrier: one event loop, or one named actor.
+
+The file has two parts: `Barrier` collects the samples of a group, and `ArrivingGroup` grades them while they arrive.
+
+`Barrier`: a group has these states:
 
     first sample          last sample, or `timeout`             `keep` seconds
     ────────────> open ─────────────────────────────> closed ──────────────────> forgotten
                   each sample is graded               the group is scored, and the calls return;
                   when it arrives                     if that fails, it is forgotten at once
 
-What a call does depends on the state of its group, and on whether its `member` was there before:
+What a call does depends on the state of its group, and on whether its `member` came before:
 
     group                  member                        the call
     none                   –                             opens a group
     open                   new                           joins the group; the last one closes it
     open                   known, another response       is refused
-    closed, complete       new                           opens a new group: the query has returned
+    closed, complete       new                           opens a new group: the query is sampled again
     closed, incomplete     new                           is late: it is scored within the whole group, while rewards
                                                          that were returned before do not change
-    closed                 known, another response       opens a new group
+    closed                 known, another response       opens a new group: the query is sampled again
     open or closed         known, the same response      is repeated: it returns the same reward, and is counted once
 
 If samples are lost, the group is scored `timeout` seconds after its first sample, with those that arrived; the metric
 `rubrank/groups/incomplete` and `counts["short"]` say so. If scoring fails, the calls that waited for it raise the
 error, and the group may be tried again; a late sample that fails does not fail those that were on time.
 
-`size=` of a call replaces the barrier's; all calls of a group must pass the same. If keys return within `keep` seconds,
-put the step into the key. Rules that look at a whole batch see one group at a time here.
+`size=` of a call replaces the barrier's; all calls of a group must pass the same. If a query is sampled again within
+`keep` seconds, put the step into its key. Rules that look at a whole batch see one group at a time here.
 
-Grading does not wait for the group, so judging overlaps with the generation of the other rollouts (`ArrivingGroup`):
+`ArrivingGroup`: grading does not wait for the group, so judging overlaps with the generation of the other rollouts:
 
     add ──> verifiers ──┬──> judges that score single rollouts ──────────┐
                         │                                                ├──> finish
@@ -41,8 +45,8 @@ Grading does not wait for the group, so judging overlaps with the generation of 
 A rollout that a hard gate stops is not compared. So if a judge decides a hard gate, pairwise judges wait for it.
 Identical rollouts are graded once, but each takes part in the comparisons.
 
-A rollout has a place in its group, its slot. The design of a pairwise judge is a set of pairs of slots, so pairs do not
-depend on the order of arrival.
+A rollout has a place in its group, its slot. A pairwise judge compares certain pairs of slots, its design. So the pairs
+do not depend on the order of arrival.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.judges.kinds.comparisons import Arrivals, ArrivedGroup, Memo
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unknown
+from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 T = TypeVar("T")
 _OWNER = "Barrier"
@@ -188,17 +192,14 @@ class Barrier:
         size = size or self.size
         if self.engine.thinking == "prefilled":
             rollout = rollout.reopen_thoughts()
+        # The cases are those of the table at the top of the module.
         group = self._groups.get(key)
-        is_closed = group is not None and group.closed_at is not None
-        earlier = None  # the rollout that this member sent before
-        if group is not None and member is not None:
-            earlier = group.rollouts.get(member)
-        # The cases are those of the table at the top of the module. First, a member that was there before:
-        if group is not None and earlier is not None:
+        if group is not None and member in group.rollouts:
+            earlier = group.rollouts[member]
             if (earlier.response, earlier.reasoning) == (rollout.response, rollout.reasoning):
                 self.counts["repeated"] += 1
                 return await asyncio.shield(group.rewards[member])
-            if not is_closed:
+            if group.closed_at is None:
                 raise InvalidInput(
                     _OWNER,
                     f"member {member!r} of {key!r}",
@@ -206,11 +207,10 @@ class Barrier:
                     got="another response",
                     remedy="Number the samples of a group.",
                 )
-        # Then the group of this sample: a new one, or the one that is there.
-        query_has_returned = (
-            group is not None and is_closed and (earlier is not None or group.is_complete)
-        )
-        if group is None or query_has_returned:
+            group = None
+        elif group is not None and group.closed_at is not None and group.is_complete:
+            group = None
+        if group is None:
             group = self._open_group(key, size, rubric, step, train)
         elif group.size != size:
             raise InvalidInput(
@@ -222,7 +222,7 @@ class Barrier:
             )
         if member is None:
             self._unnamed_members += 1
-            member = (_OWNER, self._unnamed_members)
+            member = (_OWNER, self._unnamed_members)  # a name that no trainer uses
         future: asyncio.Future[SampleReward] = asyncio.get_running_loop().create_future()
         group.rollouts[member] = rollout
         group.rewards[member] = future
@@ -238,7 +238,7 @@ class Barrier:
     def _open_group(
         self, key: Hashable, size: int, rubric: Any, step: int, train: bool
     ) -> _WaitingGroup:
-        """Open a group, whose timer closes it if samples are lost."""
+        """Open a group, and start the timer that closes it if samples are lost."""
         group_id = f"{self.engine.label(step, train=train)}/{key}"
         grading = ArrivingGroup(self.engine, group_id, rubric, size)
         group = _WaitingGroup(key, group_id, size, rubric, step, train, grading)
@@ -257,7 +257,7 @@ class Barrier:
     def _start_scoring(
         self, group: _WaitingGroup, waiting_members: Sequence[Hashable], late: bool
     ) -> None:
-        """Score a group in a task of its own, which goes on if the call that started it is cancelled."""
+        """Score a group in a separate task, which goes on if the call that started it is cancelled."""
         scoring = self._score_group(group, waiting_members, late)
         task = asyncio.get_running_loop().create_task(scoring)
         self._tasks.add(task)
@@ -268,8 +268,8 @@ class Barrier:
     ) -> None:
         """Score a group, and answer the calls of the waiting members.
 
-        The scoring that starts when the group is closed answers all members that were on time. Each late member has a
-        scoring of its own, of all rollouts that have arrived, so that its failure reaches no other call.
+        When a group is closed, it is scored once for all members that were on time. For each late member it is scored
+        again, with all rollouts that have arrived, so that a failure reaches no other call.
         """
         members = group.grading.sort_members(group.rollouts if late else waiting_members)
         rollouts = tuple(group.rollouts[member] for member in members)
@@ -291,8 +291,8 @@ class Barrier:
                 return
             raise
         rewards = dict(zip(members, result.rewards[0], strict=True))
-        # An unknown reward is filled with the mean of the known ones, so an added one gives that mean.
-        group_mean = fill_unknown([*rewards.values(), math.nan])[-1]
+        known_rewards = [reward for reward in rewards.values() if not math.isnan(reward)]
+        group_mean = math.fsum(known_rewards) / len(known_rewards) if known_rewards else 0.0
         is_short = len(members) < group.size
         metrics = {**result.metrics, "rubrank/groups/incomplete": float(is_short)}
         for member, future in waiting.items():
@@ -336,7 +336,7 @@ def _raise_in(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> N
             future.exception()  # marks it as retrieved, because its call may be gone
 
 
-# --------------------------------------------------------------------------------- grading before the group is complete
+# ------------------------------------------------------------------------------------------ grading while they arrive
 
 
 @dataclass(eq=False)
@@ -373,8 +373,8 @@ class ArrivingGroup:
         self._pairs: ArrivingPairs | None = None
         if engine.judges is not None:
             self._pairs = ArrivingPairs(engine, group_id, rubric, size, self._start)
-        # [start, end] of each task; the end is infinite while it runs. They tell how much of the judging was hidden
-        # behind the generation of other rollouts.
+        # [start, end] of each task, in seconds; the end is infinite while it runs. They tell how much of the judging
+        # overlapped with the generation of other rollouts.
         self._spans: list[list[float]] = []
 
     def add(self, member: Hashable, rollout: Rollout) -> None:
@@ -392,8 +392,8 @@ class ArrivingGroup:
         self._slots[member] = slot
         for earlier_member, earlier in self._rollouts.items():
             if earlier.rollout == rollout:
-                # An identical rollout shares the grading, but is compared in its own slot: now if the grading has come
-                # that far, otherwise by `_compare_in_slots`.
+                # An identical rollout shares the grading, but is compared in its own slot: now if the hard gates are
+                # decided, otherwise by `_compare_in_slots`.
                 earlier.slots.append(slot)
                 if self._pairs is not None and earlier.scores_for_pairs is not None:
                     self._pairs.compare(slot, rollout, earlier.scores_for_pairs)

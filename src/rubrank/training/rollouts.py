@@ -87,7 +87,9 @@ def rollout_of(
             rollout = rollout.reopen_thoughts(tag)
     if ids is not None:
         return count_tokens(rollout, ids, tokenizer)
-    return _set_token_counts(rollout, tokens, reasoning_tokens)
+    if tokens is not None and (reasoning_tokens is not None or not rollout.thoughts):
+        return _set_token_counts(rollout, tokens, reasoning_tokens or 0)
+    return rollout
 
 
 def read_prefilled(group: Group) -> Group:
@@ -166,7 +168,7 @@ def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool
 
 
 def count_tokens(rollout: Rollout, ids: Sequence[int], tokenizer: Any) -> Rollout:
-    """Return the rollout with its `token_counts`, or unchanged if they cannot be known.
+    """Return the rollout with its `token_counts`, or unchanged if they cannot be counted.
 
     The total is the number of sampled ids. The reasoning is counted with the tokenizer; the answer is the rest, so it
     includes the reasoning tags and the end token. Without a tokenizer only a response without reasoning is counted.
@@ -180,11 +182,9 @@ def count_tokens(rollout: Rollout, ids: Sequence[int], tokenizer: Any) -> Rollou
     return _set_token_counts(rollout, len(ids), reasoning_tokens)
 
 
-def _set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None) -> Rollout:
-    """Return the rollout with counts that an endpoint reported, or unchanged if they do not say enough."""
-    if total is None or (reasoning is None and rollout.thoughts):
-        return rollout
-    reasoning_tokens = min(reasoning or 0, total)
+def _set_token_counts(rollout: Rollout, total: int, reasoning: int) -> Rollout:
+    """Return the rollout with these counts; the answer has the tokens that are not reasoning."""
+    reasoning_tokens = min(reasoning, total)
     counts = {"reasoning": reasoning_tokens, "answer": total - reasoning_tokens}
     return rollout.model_copy(update={"token_counts": counts})
 
