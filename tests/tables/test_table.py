@@ -145,7 +145,7 @@ def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
 
 def test_a_batch_that_comes_back(tmp_path: Path) -> None:
     path = write(tmp_path, "uid,step,a\nx,1,1\ny,2,1\nz,1,1\n", "t.csv")
-    with pytest.raises(BadTable, match=r"batch '1' .* begins at row 1 and comes back at row 3"):
+    with pytest.raises(BadTable, match=r"batch 1 .* begins at row 1 and comes back at row 3"):
         fuse_file(path, options=FuseOptions(rule="gdpo"), columns=Columns(batch="step"))
     assert fuse_file(path, columns=Columns(batch="step")).groups == 3  # groups alone stand together
 

@@ -50,7 +50,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import make_plain_score_table, open_score_file
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
-from rubrank.tables.layout import Layout, find_layout, join_cells
+from rubrank.tables.layout import Layout, find_layout, make_labels
 from rubrank.tables.output import check_output, write_table
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ScoreLimits, read_table
 from rubrank.verifiers.domain import UNIT
@@ -309,9 +309,11 @@ def read_file_scores(
     if score_file is None:
         limits = {}
         for name in (*options.low_quality, *options.global_quality):
-            limits[name] = ScoreLimits.of_gate(name)
+            remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
+            limits[name] = ScoreLimits(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
         for name, (low, high) in options.domain.items():
-            limits[name] = ScoreLimits.of_domain(low, high)
+            allowed = f"in [{low:g}, {high:g}], the scale that `domain` gives"
+            limits[name] = ScoreLimits(low, high, allowed, "Repair the cell or the scale.")
         table = read_table(source, columns)
         layout = find_layout(
             table, columns, limits=limits, any_order=any_order, whole_batches=not is_local(rule)
@@ -436,7 +438,7 @@ class FileScores:
             batches = [np.array([group])]
         elif self.batch_column is not None and not is_local(self.rule):
             # The rule learns from the other groups of a batch, so the batches that the table names are kept apart.
-            batch_of_row = join_cells(layout.table.frame, (self.batch_column,))
+            batch_of_row = make_labels(layout.table, [self.batch_column])
             first_rows = layout.order[layout.starts[:-1]]
             batches = _find_positions(batch_of_row.gather(first_rows).to_list())
         for groups in batches:

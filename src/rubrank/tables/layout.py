@@ -150,20 +150,21 @@ def find_layout(
     limits = limits or {}
     group_columns = _find_group_columns(table, columns)
 
-    paths = _list_paths(table)
     attribute_paths = []
     attribute_values = []
     for name in columns.attributes:
-        path = _find_path(table, paths, ATTRIBUTES, name)
-        numbers = read_numbers(table, path)
-        numbers.check_attribute(table, path)
+        path = _find_path(table, ATTRIBUTES, name)
+        values = read_numbers(table, path).values
+        is_usable = np.isfinite(values) & (values >= 0.0)
+        remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
+        table.refuse_cell(~is_usable, path, "a finite number ≥ 0", remedy)
         attribute_paths.append(path)
-        attribute_values.append(numbers.values)
+        attribute_values.append(values)
     attributes_MD = np.stack(attribute_values, 1) if attribute_values else None
 
     attribute_columns = [path[0] for path in attribute_paths if len(path) == 1]
     other_columns = {*group_columns, columns.batch, *attribute_columns}
-    criteria, left_out = _choose_criteria(table, columns, paths, other_columns)
+    criteria, left_out = _choose_criteria(table, columns, other_columns)
     for path in criteria:
         # Criteria that the user named may be in use already.
         if path in attribute_paths or path[0] in group_columns:
@@ -180,20 +181,10 @@ def find_layout(
         remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
-    label_columns = (columns.batch, *group_columns) if columns.batch else group_columns
-    labels = join_cells(table.frame, label_columns)
-    if len(label_columns) == 1:
-        # A single column of integers gives integers.
-        cells = table.frame.get_column(label_columns[0])
-        if table.text_is_number:
-            cells = convert_csv_column(cells)
-        if cells.dtype == pl.UInt64:
-            labels = cells
-        elif cells.dtype.is_integer() and cells.dtype != pl.Int128:  # Int128 may not fit into Int64
-            labels = cells.cast(pl.Int64)
+    labels = make_labels(table, [*filter(None, [columns.batch]), *group_columns])
     _check_rows(table, labels)
     if columns.batch and whole_batches and not any_order:
-        _group_rows(table, join_cells(table.frame, (columns.batch,)), "batch")
+        _group_rows(table, make_labels(table, [columns.batch]), "batch")
     group_labels, order, starts = _group_rows(table, labels, "group", any_order)
     return Layout(
         table, group_columns, group_labels, order, starts, names, scores_MK, attributes_MD, left_out
@@ -203,18 +194,25 @@ def find_layout(
 # -------------------------------------------------------------------------------------------------------------- groups
 
 
-def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
-    """Return the cells of some columns joined to one text, different for different cells; null if one of them is null.
+def make_labels(table: Table, names: Sequence[str]) -> pl.Series:
+    """Return a label for every row from its cells in some columns: different labels for different cells.
 
-    Cells "7" and "q1" give "7/q1".
+    A single column of integers gives integers, anything else texts; cells "7" and "q1" give "7/q1". The label is null
+    if a cell is null.
     """
-    texts = [frame.get_column(name).cast(pl.String).alias(str(i)) for i, name in enumerate(names)]
-    if len(texts) == 1:
-        return texts[0].alias("label")
+    if len(names) == 1:
+        cells = table.frame.get_column(names[0])
+        if table.text_is_number:
+            cells = convert_csv_column(cells)
+        if cells.dtype == pl.UInt64:
+            return cells
+        if cells.dtype.is_integer() and cells.dtype != pl.Int128:  # Int128 may not fit into Int64
+            return cells.cast(pl.Int64)
+    *texts, last_text = (table.frame.get_column(name).cast(pl.String) for name in names)
     # Separators within a cell are escaped. Otherwise ("a/b", "c") and ("a", "b/c") would be one group.
-    escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts[:-1]]
-    cells = pl.DataFrame([*escaped, texts[-1]])
-    return cells.select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
+    escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts]
+    columns = [text.alias(str(i)) for i, text in enumerate([*escaped, last_text])]
+    return pl.DataFrame(columns).select(pl.concat_str(pl.all(), separator="/")).to_series()
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
@@ -379,32 +377,31 @@ def _check_rows(table: Table, labels: pl.Series) -> None:
 def _choose_criteria(
     table: Table,
     columns: Columns,
-    all_paths: dict[ColumnPath, None],
     other_columns: set[str | None],
 ) -> tuple[dict[ColumnPath, Numbers | None], tuple[str, ...]]:
     """Return where the criteria are, with their numbers if these were read, and the columns that are left out.
 
     The criteria are the ones that the user named, or else the fields of the column `scores`, or else all columns of
     numbers (without those in `BOOKKEEPING`), if the user said `criteria=all` or declared each of them in another way.
-    all_paths: those of `_list_paths`. other_columns: those with another use, such as the group.
+    other_columns: those with another use, such as the group.
     Raises BadTable if it is not certain which columns are criteria.
     """
     if columns.named_criteria is not None:
-        paths = [_find_path(table, all_paths, SCORES, name) for name in columns.named_criteria]
+        paths = [_find_path(table, SCORES, name) for name in columns.named_criteria]
     else:
-        paths = [path for path in all_paths if len(path) == 2 and path[0] == SCORES]
+        paths = [path for path in table.paths if len(path) == 2 and path[0] == SCORES]
     if paths:
         # These columns identify a rollout. That they are not criteria need not be said.
         identity_columns = ("prompt", "response", *ROLLOUT_ID_NAMES)
         known_columns = {ATTRIBUTES, *identity_columns, *other_columns}
         chosen = dict.fromkeys(paths)
-        unused_paths = [path for path in all_paths if path not in chosen]
+        unused_paths = [path for path in table.paths if path not in chosen]
         left_out_names = [path[-1] for path in unused_paths if path[0] not in known_columns]
         return chosen, tuple(left_out_names)
 
     criteria: dict[ColumnPath, Numbers | None] = {}
     left_out = []
-    for path in all_paths:
+    for path in table.paths:
         name = path[0]
         if len(path) == 2 or name in other_columns:
             continue
@@ -449,28 +446,15 @@ def _refuse_scores_as_text(table: Table, name: str) -> None:
         table.refuse_cell(cells.is_not_null(), (name,), allowed, remedy)
 
 
-def _list_paths(table: Table) -> dict[ColumnPath, None]:
-    """Return all columns that hold single values, and the fields of `scores` and `attributes`, as an ordered set."""
-    paths: dict[ColumnPath, None] = {}
-    for scores in table.scores or ():
-        paths.update(((SCORES, name), None) for name in scores)
-    for name, dtype in table.frame.schema.items():
-        if name in (SCORES, ATTRIBUTES) and isinstance(dtype, pl.Struct):
-            paths.update(((name, field.name), None) for field in dtype.fields)
-        elif not dtype.is_nested():
-            paths[name,] = None
-    return paths
-
-
-def _find_path(table: Table, paths: dict[ColumnPath, None], home: str, name: str) -> ColumnPath:
+def _find_path(table: Table, home: str, name: str) -> ColumnPath:
     """Return where a criterion or attribute is: a field of the column `home`, or a separate column.
 
     home: "scores" or "attributes". Raises UnknownName, which suggests the nearest name, if it is nowhere.
     """
     for path in ((home, name), (name,)):
-        if path in paths:
+        if path in table.paths:
             return path
-    candidates = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
+    candidates = {path[-1] for path in table.paths if len(path) == 1 or path[0] == home}
     what = "attribute" if home == ATTRIBUTES else "criterion"
     field = "attributes" if home == ATTRIBUTES else "criteria"
     raise UnknownName.of(str(table.path), what, name, candidates, field=field)
@@ -485,10 +469,26 @@ def _read_scores(
 
     Raises BadTable for the first score that is wrong. limits: criterion → the range that its scores must be in.
     """
-    if table.scores is not None:
-        _check_row_scores(table, {path[1] for path in criteria if len(path) == 2}, limits)
-        if len(criteria) > MOST_CRITERION_COLUMNS:
-            return None
+    # Fields of `scores` in JSON are checked row by row, because a row has only some of the criteria.
+    for index, scores in enumerate(table.scores or ()):
+        for name, value in scores.items():
+            is_missing = value is None or value != value  # NaN differs from itself
+            if is_missing or (SCORES, name) not in criteria:
+                continue
+            allowed = ALLOWED_SCORES
+            remedy = "Repair the cell, or empty it if there is no score."
+            is_number = isinstance(value, bool | int | float) and abs(value) < math.inf
+            is_wrong = not is_number or is_inexact_integer(value)
+            if not is_wrong and name in limits:
+                limit = limits[name]
+                allowed = limit.allowed
+                remedy = limit.remedy
+                is_wrong = not limit.low <= value <= limit.high
+            if is_wrong:
+                where = f"{table.describe_row(index)}, column {f'{SCORES}.{name}'!r}"
+                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
+    if table.scores is not None and len(criteria) > MOST_CRITERION_COLUMNS:
+        return None
     columns = []
     for path, numbers in criteria.items():
         if table.scores is not None and path[0] == SCORES:
@@ -498,24 +498,3 @@ def _read_scores(
             numbers.check_scores(table, path, limits.get(path[-1]))
             columns.append(numbers.values)
     return np.stack(columns, 1)
-
-
-def _check_row_scores(table: Table, names: set[str], limits: Mapping[str, ScoreLimits]) -> None:
-    """Raise BadTable for the first score in `Table.scores` that is no number, or outside its limits."""
-    for index, scores in enumerate(table.scores or ()):
-        for name, value in scores.items():
-            if name not in names or value is None or value != value:  # NaN differs from itself
-                continue
-            allowed = ALLOWED_SCORES
-            remedy = "Repair the cell, or empty it if there is no score."
-            is_wrong = not isinstance(value, bool | int | float) or is_inexact_integer(value)
-            is_wrong = is_wrong or abs(value) == math.inf
-            if not is_wrong and name in limits:
-                limit = limits[name]
-                allowed = limit.allowed
-                remedy = limit.remedy
-                is_wrong = not limit.low <= value <= limit.high
-            if is_wrong:
-                column = f"{SCORES}.{name}"
-                where = f"{table.describe_row(index)}, column {column!r}"
-                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)

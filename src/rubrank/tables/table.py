@@ -1,6 +1,6 @@
-"""Read a table from any source into memory: CSV, TSV, JSON Lines, Parquet, Arrow, frames, datasets, rows.
+"""Read any source into a table with one row per rollout: CSV, TSV, JSON Lines, Parquet, Arrow, frames, datasets, rows.
 
-    table = read_source("scores.csv")
+    table = read_table("scores.csv")
     table.frame                        the columns of the file as a polars frame; the cells of a CSV are texts
     table.rows, table.unit             where each row is in the file, for messages: "row 17", "line 4"
 
@@ -8,13 +8,21 @@
     numbers.values                     the cells as doubles; NaN where there is no number
     numbers.check_scores(table, …)     raises for a text, an infinity, or an integer that a double cannot hold
 
-This is the first of three steps: `rubrank.tables.table` then brings tables with one row per score into the form of one
-row per rollout, and `rubrank.tables.layout` finds the columns and checks their cells.
-
 Files with columns are read by polars. JSON, and everything else that has rows, is read as Python objects: a column of
 polars has one type, and a text among numbers could not be told from a number any more.
 
-A table is read whole. What does not fit into memory is a job for Ray (docs/scale.md).
+Scores come in wide tables, with one row per rollout, and in long tables, with one row per score, which are converted:
+
+    prompt_id,response_id,criterion,score          prompt_id, response_id, scores
+    q1,a,Facts,1                                   q1,        a,           {Facts: 1, Style: 3}
+    q1,a,Style,3
+
+A table is long if the option `long` says so, or if it has a column of texts with the names of criteria and a column
+with their scores. If it also has other columns of numbers, these could be criteria, and the table wide. It is then
+refused unless the option `long` or `criteria` decides.
+
+`rubrank.tables.layout` then finds out which columns hold what, and checks their cells. A table is read whole. What does
+not fit into memory is a job for Ray (docs/scale.md).
 """
 
 from __future__ import annotations
@@ -24,6 +32,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,6 +45,7 @@ from polars.exceptions import PolarsError
 from rubrank._files import read_text
 from rubrank.errors import BadTable, InvalidInput, UnknownName
 from rubrank.tables.columns import (
+    ATTRIBUTES,
     BOOKKEEPING,
     CRITERION_NAMES,
     GROUP_NAMES,
@@ -67,19 +78,19 @@ ParsedLine: TypeAlias = tuple[int, str, Mapping[str, Any]]
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
 
-UNSCORED_TEXTS = ("", "nan", "null", "none", "na", "n/a")
-"""Texts of a CSV cell without a score, in lower case."""
 LARGEST_EXACT_INTEGER = 2**53
 """Different integers beyond this can become the same double: their order would be lost."""
-_SAMPLED_CELLS = 100  # looked at first: most columns of texts are recognised by these
 ALLOWED_SCORES = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
 """What an error says about a cell that holds no score."""
-# Numbers that describe the criterion of a row, and so are no criteria themselves.
-_NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}
-# true, 12, -0.5, 1e-3: the start of a column that may be typed. The patterns in `convert_csv_column` are stricter.
+_SAMPLED_CELLS = 100  # looked at first: most columns of texts are recognised by these
+# Cells of a CSV. "", "NaN", " n/a ": no score.
+_UNSCORED_PATTERN = r"(?i)^\s*(nan|null|none|na|n/a)?\s*$"
+# true, 12, -0.5, 1e-3: the column may hold values of one type. The next two patterns are stricter.
 _VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
 _INTEGER_PATTERN = r"^(0|-?[1-9]\d{0,17})$"  # 0, -12; not 007, and nothing beyond 64 bits
 _FLOAT_PATTERN = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"  # 0.5, -12, 1e-3; not 007 or .5
+# Columns of a long table whose numbers describe the criterion of a row, and so are no criteria themselves.
+_NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +115,19 @@ class Table:
     """The JSON text of each object."""
     scores: Sequence[Mapping[str, Any]] | None = None
     """The scores of each row by criterion, if the objects have `scores`."""
+
+    @cached_property
+    def paths(self) -> dict[ColumnPath, None]:
+        """All columns that hold single values, and the fields of `scores` and `attributes`, as an ordered set."""
+        paths: dict[ColumnPath, None] = {}
+        for scores in self.scores or ():
+            paths.update(((SCORES, name), None) for name in scores)
+        for name, dtype in self.frame.schema.items():
+            if name in (SCORES, ATTRIBUTES) and isinstance(dtype, pl.Struct):
+                paths.update(((name, field.name), None) for field in dtype.fields)
+            elif not dtype.is_nested():
+                paths[name,] = None
+        return paths
 
     def get_cells(self, path: ColumnPath) -> pl.Series | list[Any]:
         """Return a column, or a field of one."""
@@ -148,17 +172,43 @@ def show_cell(value: Any) -> str:
     return text if len(text) < 50 else f"{text[:47]}…"
 
 
-@convert_to_bad_table()
-def read_source(source: Any) -> Table:
-    """Return any source as a table with the rows that it has, which may be one per rollout or one per score.
+def read_table(source: Any, columns: Columns | None = None) -> Table:
+    """Return any source of scores as a table with one row per rollout.
 
-    Raises BadTable if it cannot be read.
+    Raises BadTable if it cannot be read, is empty, is a file of records, or could be long or wide.
     """
+    columns = columns or Columns()
+    table = _read_source(source)
+    if not len(table.frame):
+        raise BadTable(str(table.path), "the table", "at least one row", "none")
+    if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
+        got = "records of groups that were fused"
+        remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
+        raise BadTable(str(table.path), "the table", "scores of rollouts", got, remedy)
+    if columns.long is False:
+        return table
+    criterion = _find_column(table, columns, "criterion", CRITERION_NAMES)
+    score = _find_column(table, columns, "score", SCORE_NAMES)
+    is_declared_long = bool(columns.long) or "criterion" in columns.fields
+    if criterion is None or score is None:
+        if is_declared_long:
+            missing = "criterion" if criterion is None else "score"
+            raise _make_missing_error(table, missing, f"Name it: `column.{missing}=NAME`.")
+        return table
+    if not is_declared_long:
+        schema = table.frame.schema
+        named = columns.named_criteria
+        is_named_wide = named is not None and all(name in schema for name in named)
+        # A column `scores` has all scores of a rollout in one row. A column of numbers does not name criteria.
+        if SCORES in schema or is_named_wide or schema[criterion].is_numeric():
+            return table
+    return _widen(table, columns, criterion, score, is_declared_long)
+
+
+@convert_to_bad_table()
+def _read_source(source: Any) -> Table:
+    """Return any source as a table with the rows that it has, which may be one per rollout or one per score."""
     shape = describe_source(source)
-    if isinstance(source, pl.LazyFrame):
-        source = source.collect()
-    if isinstance(source, pl.DataFrame):
-        return make_frame_table(source, Path(shape), shape)
     path = Path(source) if isinstance(source, str | Path) else Path(shape)
     file_format = ""
     files: list[Path] = []
@@ -177,13 +227,19 @@ def read_source(source: Any) -> Table:
                 next_row = int(rows[-1]) + 1
         frame = pl.concat(csv_frames, how="diagonal")  # by the names of their columns
         return Table(path, shape, frame, pl.concat(row_numbers), "row", text_is_number=True)
-    if file_format in ("Parquet", "Arrow"):
-        # A column with different types gets the wider one.
-        frames = [read_columnar(file) for file in files]
-        return make_frame_table(pl.concat(frames, how="diagonal_relaxed"), path, shape)
     if file_format == "JSON Lines":
         texts = [read_text(file).split("\n") for file in files]
         return make_object_table(parse_lines(chain.from_iterable(texts), path), path, shape)
+    if file_format in ("Parquet", "Arrow"):
+        # A column with different types gets the wider one.
+        source = pl.concat([read_columnar(file) for file in files], how="diagonal_relaxed")
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if isinstance(source, pl.DataFrame):
+        rows = pl.Series(range(1, len(source) + 1), dtype=pl.Int64)
+        if "prompt" in source.columns and source.schema["prompt"].is_nested():
+            source = _add_groups_of_messages(source, source["prompt"].to_list())
+        return Table(path, shape, source, rows, "row")
     parsed = []
     for number, row in enumerate(read_rows(source), start=1):
         if isinstance(row, LogRow) and shape == "JSON":
@@ -199,14 +255,6 @@ def _convert_to_json(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, set) else str(value)
-
-
-def make_frame_table(frame: pl.DataFrame, path: Path, shape: str) -> Table:
-    """Return a frame as a table."""
-    rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
-    if "prompt" in frame.columns and frame.schema["prompt"].is_nested():
-        frame = _add_groups_of_messages(frame, frame["prompt"].to_list())
-    return Table(path, shape, frame, rows, "row")
 
 
 def make_object_table(
@@ -288,18 +336,6 @@ class ScoreLimits:
     allowed: str
     remedy: str = ""
 
-    @classmethod
-    def of_gate(cls, name: str) -> ScoreLimits:
-        """Return the limits of a gate on the scale that criteria have by default."""
-        remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
-        return cls(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
-
-    @classmethod
-    def of_domain(cls, low: float, high: float) -> ScoreLimits:
-        """Return the limits of a scale that an option gives."""
-        allowed = f"in [{low:g}, {high:g}], the scale that `domain` gives"
-        return cls(low, high, allowed, "Repair the cell or the scale.")
-
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
@@ -325,71 +361,46 @@ class Numbers:
             outside = (self.values < limits.low) | (self.values > limits.high)
             table.refuse_cell(outside, path, limits.allowed, limits.remedy)
 
-    def check_attribute(self, table: Table, path: ColumnPath) -> None:
-        """Raise BadTable for the first cell that is missing or negative: an attribute is measured on every rollout."""
-        is_usable = np.isfinite(self.values) & (self.values >= 0.0)
-        remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
-        table.refuse_cell(~is_usable, path, "a finite number ≥ 0", remedy)
-
 
 def read_numbers(table: Table, path: ColumnPath) -> Numbers:
     """Return the cells of a column, or of a field of one, as numbers."""
     cells = table.get_cells(path)
-    if isinstance(cells, pl.Series):
-        numbers = _parse_numbers(cells, table.text_is_number)
-        values = numbers.fill_null(np.nan).to_numpy().copy()
-        if numbers.null_count() == cells.null_count():  # only numbers: the usual case
-            filled = ~np.isnan(values)
-        else:
-            filled = _find_filled(cells, table.text_is_number).to_numpy()
-    else:
-        values = np.array([_convert_to_double(cell) for cell in cells])
+    if not isinstance(cells, pl.Series):  # cells of JSON
+        values = np.full(len(cells), np.nan)
+        for i, cell in enumerate(cells):
+            if is_inexact_integer(cell):
+                values[i] = np.inf
+            elif isinstance(cell, bool | int | float):
+                values[i] = cell
         filled = np.array([cell is not None and cell == cell for cell in cells], bool)  # NaN ≠ NaN
+        return Numbers(values, filled)
+    is_filled = cells.is_not_null()
+    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
+        numbers = cells.cast(pl.Float64)
+    elif cells.dtype == pl.String and table.text_is_number:
+        numbers = cells.cast(pl.Float64, strict=False)
+        if numbers.null_count() > cells.null_count():  # usually all cells are numbers
+            clean = cells.str.strip_chars().str.to_lowercase()
+            clean = clean.replace({"true": "1", "false": "0"})
+            numbers = clean.cast(pl.Float64, strict=False)
+        is_filled &= ~cells.str.contains(_UNSCORED_PATTERN).fill_null(False)
+    else:
+        numbers = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(cells))
+    values = numbers.fill_null(np.nan).to_numpy().copy()
+    filled = is_filled.to_numpy() & ~(numbers.is_nan().fill_null(False)).to_numpy()
     for index in np.flatnonzero(np.abs(values) >= LARGEST_EXACT_INTEGER).tolist():
         if is_inexact_integer(cells[index]):
             values[index] = np.inf
     return Numbers(values, filled)
 
 
-def _parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
-    """Return the cells of a frame as doubles; null where there is no number. text_is_number: read "0.5" as a number."""
-    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
-        return cells.cast(pl.Float64)
-    if cells.dtype != pl.String or not text_is_number:
-        return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(cells))
-    values = cells.cast(pl.Float64, strict=False)
-    if values.null_count() == cells.null_count():
-        return values  # only numbers: the usual case
-    clean = cells.str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
-    return clean.cast(pl.Float64, strict=False)
-
-
-def _convert_to_double(cell: Any) -> float:
-    """Return a cell of JSON as a double; NaN if it is no number, infinite if it exceeds all doubles."""
-    if not isinstance(cell, bool | int | float):
-        return np.nan
-    try:
-        return float(cell)
-    except OverflowError:
-        return np.inf
-
-
 def is_inexact_integer(value: Any) -> bool:
     """Return whether it is an integer, or the text of one, that a double cannot hold exactly."""
-    if isinstance(value, float):
-        return False
-    if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?[0-9]+\s*", value):
-        return False
-    return abs(int(value)) > LARGEST_EXACT_INTEGER
-
-
-def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
-    """Return which cells are not empty; in a CSV "nan", "null" … count as empty too."""
-    if cells.dtype == pl.String and text_is_number:
-        # Eight characters are enough to recognise them, and long texts need not be converted.
-        start = cells.str.strip_chars().str.slice(0, 8).str.to_lowercase()
-        return cells.is_not_null() & ~start.is_in(UNSCORED_TEXTS).fill_null(False)
-    return cells.is_not_null()
+    if isinstance(value, str):
+        is_integer = re.fullmatch(r"\s*[+-]?[0-9]+\s*", value) is not None
+    else:
+        is_integer = isinstance(value, int | Decimal)
+    return is_integer and abs(int(value)) > LARGEST_EXACT_INTEGER
 
 
 def convert_csv_column(cells: pl.Series) -> pl.Series:
@@ -400,94 +411,24 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
     if cells.dtype != pl.String:
         return cells
     sample = cells.head(_SAMPLED_CELLS)
-    is_text = _find_filled(sample, text_is_number=True) & ~sample.str.contains(_VALUE_PATTERN)
-    if is_text.any():
+    sample = sample.filter(~sample.str.contains(_UNSCORED_PATTERN))
+    if not sample.str.contains(_VALUE_PATTERN).all():
         return cells  # the first cells already show that it is text
-    filled_count = int(_find_filled(cells, text_is_number=True).sum())
-    if not filled_count:
+    filled = cells.filter(~cells.str.contains(_UNSCORED_PATTERN))
+    if filled.is_empty():
         return cells
-    if int(cells.str.contains(_INTEGER_PATTERN).sum()) == filled_count:
+    if filled.str.contains(_INTEGER_PATTERN).all():
         return cells.cast(pl.Int64, strict=False)
-    if int(cells.str.contains(_FLOAT_PATTERN).sum()) == filled_count:
+    if filled.str.contains(_FLOAT_PATTERN).all():
         return cells.cast(pl.Float64, strict=False)
-    lower = cells.str.to_lowercase()
-    if int(lower.is_in(["true", "false"]).sum()) == filled_count:
-        truth_values = {"true": True, "false": False}
+    truth_values = {"true": True, "false": False}
+    if filled.str.to_lowercase().is_in(list(truth_values)).all():
+        lower = cells.str.to_lowercase()
         return lower.replace_strict(truth_values, default=None, return_dtype=pl.Boolean)
     return cells
 
 
 # --------------------------------------------------------------------------------------------------------- long tables
-
-
-@dataclass(frozen=True)
-class LongColumns:
-    """Which columns of a long table hold what."""
-
-    group: tuple[str, ...]
-    """Usually one; several if their cells together name a group, such as step and query."""
-    response: str
-    criterion: str
-    score: str
-    reason: str | None
-
-
-def read_table(source: Any, columns: Columns | None = None) -> Table:
-    """Return any source of scores as a table with one row per rollout.
-
-    Raises BadTable if it is empty, if it is a file of records, or if it could be long or wide.
-    """
-    table = read_source(source)
-    if not len(table.frame):
-        raise BadTable(str(table.path), "the table", "at least one row", "none")
-    if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
-        got = "records of groups that were fused"
-        remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
-        raise BadTable(str(table.path), "the table", "scores of rollouts", got, remedy)
-    long_columns = _find_long_columns(table, columns or Columns())
-    return table if long_columns is None else _widen(table, long_columns)
-
-
-def _find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
-    """Return the columns of a long table; None if it is wide. Raises BadTable if it could be either."""
-    if columns.long is False:
-        return None
-    schema = table.frame.schema
-    criterion = _find_column(table, columns, "criterion", CRITERION_NAMES)
-    score = _find_column(table, columns, "score", SCORE_NAMES)
-    is_declared_long = bool(columns.long) or "criterion" in columns.fields
-    if criterion is None or score is None:
-        if is_declared_long:
-            missing = "criterion" if criterion is None else "score"
-            raise _make_missing_error(table, missing, f"Name it: `column.{missing}=NAME`.")
-        return None
-    if not is_declared_long:
-        named = columns.named_criteria
-        is_named_wide = named is not None and all(name in schema for name in named)
-        # A column `scores` has all scores of a rollout in one row. A column of numbers does not name criteria.
-        if SCORES in schema or is_named_wide or schema[criterion].is_numeric():
-            return None
-    present = table.frame.columns
-    if columns.group:
-        group = tuple(name for name in columns.group if name in present)
-    else:
-        group = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
-        steps = [name for name in STEP_NAMES if name in present]
-        # The same query in two training steps is two groups.
-        if group and steps and not columns.batch:
-            group = (steps[0], *group)
-    response = _find_column(
-        table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score)
-    )
-    if not is_declared_long:
-        used = {*group, response, *columns.attributes, columns.batch, criterion, score}
-        _refuse_if_wide_as_well(table, criterion, score, used)
-    if not group:
-        raise _make_missing_error(table, "group", "Name it: `group_column=NAME`.")
-    if response is None:
-        raise _make_missing_error(table, "response", "Name it: `column.response=NAME`.")
-    reason = _find_column(table, columns, "reason", REASON_NAMES)
-    return LongColumns(group, response, criterion, score, reason)
 
 
 def _find_column(
@@ -536,42 +477,66 @@ def _refuse_if_wide_as_well(table: Table, criterion: str, score: str, used: set[
         raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
 
 
-def _widen(table: Table, columns: LongColumns) -> Table:
-    """Return the table with one row per rollout, in the order of first appearance, as objects with `scores`.
+def _widen(
+    table: Table, columns: Columns, criterion: str, score: str, is_declared_long: bool
+) -> Table:
+    """Return a long table with one row per rollout, in the order of first appearance, as objects with `scores`.
 
     Other columns, such as the prompt, have the value of the rollout's first row. Reasons are in `reasons`.
     Raises BadTable if a row lacks its response or criterion, a score is repeated, or a score is not a number.
+
+    criterion, score: the columns with the name of the criterion and its score.
     """
     frame = table.frame
+    if columns.group:
+        group = tuple(name for name in columns.group if name in frame.columns)
+    else:
+        group = tuple(name for name in (*GROUP_NAMES, "prompt") if name in frame.columns)[:1]
+        steps = [name for name in STEP_NAMES if name in frame.columns]
+        # The same query in two training steps is two groups.
+        if group and steps and not columns.batch:
+            group = (steps[0], *group)
+    response = _find_column(
+        table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score)
+    )
+    if not is_declared_long:
+        used = {*group, response, *columns.attributes, columns.batch, criterion, score}
+        _refuse_if_wide_as_well(table, criterion, score, used)
+    if not group:
+        raise _make_missing_error(table, "group", "Name it: `group_column=NAME`.")
+    if response is None:
+        raise _make_missing_error(table, "response", "Name it: `column.response=NAME`.")
+    reason = _find_column(table, columns, "reason", REASON_NAMES)
+
     remedy = "Every score belongs to a response and a criterion."
-    is_blank = frame[columns.criterion].cast(pl.String).str.strip_chars() == ""
+    is_blank = frame[criterion].cast(pl.String).str.strip_chars() == ""
     # A response may be blank, if the column has the responses themselves.
-    table.refuse_cell(frame[columns.response].is_null(), (columns.response,), "given", remedy)
-    table.refuse_cell(is_blank.fill_null(True), (columns.criterion,), "given", remedy)
-    keys = [*columns.group, columns.response]
-    is_repeated = ~frame.select(*keys, columns.criterion).to_struct("pair").is_first_distinct()
+    table.refuse_cell(frame[response].is_null(), (response,), "given", remedy)
+    table.refuse_cell(is_blank.fill_null(True), (criterion,), "given", remedy)
+    keys = [*group, response]
+    is_repeated = ~frame.select(*keys, criterion).to_struct("pair").is_first_distinct()
     if is_repeated.any():
         index = int(is_repeated.arg_true()[0])
         allowed = "the only score of its response and criterion"
-        got = f"a second {frame[columns.criterion][index]!r} of response {frame[columns.response][index]!r}"
+        got = f"a second {frame[criterion][index]!r} of response {frame[response][index]!r}"
         raise BadTable(str(table.path), table.describe_row(index), allowed, got)
-    numbers = read_numbers(table, (columns.score,))
-    numbers.check_scores(table, (columns.score,), limits=None)
+    numbers = read_numbers(table, (score,))
+    numbers.check_scores(table, (score,), limits=None)
 
-    score_columns = [columns.criterion, columns.score, columns.reason or REASONS, SCORES, REASONS]
+    score_columns = [criterion, score, reason or REASONS, SCORES, REASONS]
     cells = frame.drop(score_columns, strict=False)
     if table.text_is_number:
         cells = cells.select(convert_csv_column(column) for column in cells.get_columns())
-    criteria = frame[columns.criterion].cast(pl.String).to_list()
-    reasons = None if columns.reason is None else frame[columns.reason].to_list()
+    criteria = frame[criterion].cast(pl.String).to_list()
+    reasons = None if reason is None else frame[reason].to_list()
     rollouts: dict[Any, dict[str, Any]] = {}
     for i, key in enumerate(frame.select(keys).iter_rows()):
         rollout = rollouts.get(key)
         if rollout is None:
             rollout = {**cells.row(i, named=True), SCORES: {}}
             rollouts[key] = rollout
-        score = float(numbers.values[i])
-        rollout[SCORES][criteria[i]] = score if score == score else None  # NaN: not scored
+        value = float(numbers.values[i])
+        rollout[SCORES][criteria[i]] = value if value == value else None  # NaN: not scored
         if reasons is not None:
             rollout.setdefault(REASONS, {})[criteria[i]] = reasons[i]
     parsed = []
