@@ -8,7 +8,7 @@ from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.judges.client.protocol import read_completion, read_usage, shorten
+from rubrank.judges.client.protocol import read_response, read_usage, shorten
 from rubrank.judges.judge import Price, Usage
 
 FREE = Price()
@@ -20,16 +20,16 @@ def body(message, **choice):
 
 def test_text_in_parts():
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
-    assert read_completion(body({"content": parts}), FREE).reply.text == "ab"
+    assert read_response(body({"content": parts}), FREE).reply.text == "ab"
 
 
 def test_a_cut_wins_over_emptiness():
-    outcome = read_completion(body({"content": None}, finish_reason="length"), FREE)
+    outcome = read_response(body({"content": None}, finish_reason="length"), FREE)
     assert (outcome.reply.failure, outcome.next) == ("cut off at max_tokens", "done")
 
 
 def test_usage_is_kept_where_the_message_is_missing():
-    outcome = read_completion(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 1}}', FREE)
+    outcome = read_response(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 1}}', FREE)
     assert outcome.reply.usage == Usage(7, 1)
     assert (outcome.next, outcome.healthy) == ("retry", False)
 
@@ -54,15 +54,15 @@ def test_usage(usage, read):
 
 def test_log_probabilities_that_are_missing_or_infinite():
     entries = [{"token": "a", "logprob": "-inf", "top_logprobs": None}, {"token": "b", "logprob": -1}]
-    reply = read_completion(body({"content": "ab"}, logprobs={"content": entries}), FREE).reply
+    reply = read_response(body({"content": "ab"}, logprobs={"content": entries}), FREE).reply
     assert reply.logprobs[0] == {"token": "a", "logprob": -math.inf, "top": {}}
     assert len(reply.logprobs) == 2
     for odd in (None, ["odd"], [{"token": "b"}]):
-        assert read_completion(body({"content": "ab"}, logprobs={"content": odd}), FREE).reply.logprobs is None
+        assert read_response(body({"content": "ab"}, logprobs={"content": odd}), FREE).reply.logprobs is None
 
 
 def test_brackets_without_end():
-    assert read_completion(b"[" * 100_000, FREE).reply.failure.startswith("malformed reply: ")
+    assert read_response(b"[" * 100_000, FREE).reply.failure.startswith("malformed reply: ")
 
 
 def test_long_sayings_are_shortened():
@@ -105,7 +105,7 @@ JSON = st.recursive(
 @pytest.mark.slow
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_body_raises(data):
-    outcome = read_completion(data, Price(input=1.0))
+    outcome = read_response(data, Price(input=1.0))
     assert outcome.reply.text is not None or outcome.reply.failure
     assert outcome.next == "done" or outcome.reply.failure
 
@@ -122,4 +122,4 @@ def test_no_choice_raises(message, logprobs, finish):
             }
         ]
     }
-    assert read_completion(json.dumps(data).encode(), FREE).reply.text == "x"
+    assert read_response(json.dumps(data).encode(), FREE).reply.text == "x"

@@ -54,8 +54,8 @@ from rubrank.judges.client.protocol import (
     Capabilities,
     RequestOutcome,
     classify_status,
-    read_completion,
     read_error,
+    read_response,
 )
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import open_session
@@ -475,7 +475,7 @@ class BatchRun:
         body = response.get("body")
         is_rejected = False
         if status == 200:
-            outcome = read_completion(json.dumps(body).encode(), compute_batch_price(api.endpoint))
+            outcome = read_response(json.dumps(body).encode(), compute_batch_price(api.endpoint))
         else:
             content = json.dumps(body or {"error": line.get("error")}).encode()
             message, parameter, code = read_error(content)

@@ -616,20 +616,20 @@ AskerOf: TypeAlias = Callable[[Judge], Asker]
 """A function that returns the asker of a judge, or of a member of a panel."""
 
 
+@dataclass(eq=False)
 class WrappedAsker:
     """Passes calls on to another asker; subclasses change the calls, or look at the replies."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    asker: Asker
 
     async def ask(self, call: Call) -> Reply:
         """Return the reply of the other asker."""
-        return await self._asker.ask(call)
+        return await self.asker.ask(call)
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         """Tell the other asker that no verdict could be found in this reply."""
-        if hasattr(self._asker, "unreadable"):
-            self._asker.unreadable(call, reply)
+        if hasattr(self.asker, "unreadable"):
+            self.asker.unreadable(call, reply)
 
 
 # ---------------------------------------------------------------------------------------------------------- judgments

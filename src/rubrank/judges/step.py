@@ -35,7 +35,6 @@ import numpy as np
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judge_question
 from rubrank.judges.judge import (
-    Asker,
     AskerOf,
     Call,
     Judge,
@@ -215,16 +214,15 @@ class _JudgePlan:
     """For each question, how many calls it makes at most."""
 
 
+@dataclass(eq=False)
 class _ReportingAsker(WrappedAsker):
     """Passes calls on to another asker, and calls `on_reply` with every reply."""
 
-    def __init__(self, asker: Asker, on_reply: Callable[[Reply], None]) -> None:
-        super().__init__(asker)
-        self._on_reply = on_reply
+    on_reply: Callable[[Reply], None]
 
     async def ask(self, call: Call) -> Reply:
-        reply = await self._asker.ask(call)
-        self._on_reply(reply)
+        reply = await self.asker.ask(call)
+        self.on_reply(reply)
         return reply
 
 

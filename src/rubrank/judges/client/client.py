@@ -180,7 +180,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         for endpoint in self._endpoints:
-            endpoint.close()
+            endpoint.state.leave(endpoint)
         self._endpoints = []
         if self._owns_pool:
             await self._pool.close()

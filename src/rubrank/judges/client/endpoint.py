@@ -3,7 +3,7 @@
     pool = EndpointPool()                             one for each event loop
     endpoints = pool.open(judge)                      a JudgeEndpoint for each endpoint of the judge
     outcome = await endpoints[0].request(call)        one request
-    endpoints[0].close()                              its limits no longer apply; connections and health are kept
+    endpoints[0].state.leave(endpoints[0])            its limits no longer apply; connections and health are kept
 
 A request passes four stages:
 
@@ -35,9 +35,8 @@ from rubrank.judges.client.protocol import (
     RequestOutcome,
     classify_status,
     make_no_response_outcome,
-    read_completion,
-    read_decision,
     read_error,
+    read_response,
 )
 from rubrank.judges.client.transport import Address, RequestFailed, Response, Transport
 from rubrank.judges.judge import SYSTEM_ONE, Call, Endpoint, Judge, Reply
@@ -221,10 +220,6 @@ class JudgeEndpoint:
         )
         state.join(self)
 
-    def close(self) -> None:
-        """Drop the limits of this judge, which sends nothing more."""
-        self.state.leave(self)
-
     @property
     def is_misconfigured(self) -> bool:
         """Does the server refuse the key, the model or the URL permanently?
@@ -319,8 +314,7 @@ class JudgeEndpoint:
             if isinstance(response, RequestOutcome):
                 outcome = response
             elif response.status == 200:
-                read = read_completion if is_chat else read_decision
-                outcome = read(response.body, self.endpoint.price)
+                outcome = read_response(response.body, self.endpoint.price, call.protocol)
             else:
                 outcome, message = self._read_error(response)
                 is_rejected = is_chat and self._capabilities.learn(body, response.status, message)
@@ -486,26 +480,22 @@ class EndpointPool:
 
     def open(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:
         """Return the endpoints of a judge, in its order, and apply its limits to them."""
-        return [
-            JudgeEndpoint(self.state_of(endpoint), endpoint, judge, processes)
-            for endpoint in judge.endpoints
-        ]
-
-    def state_of(self, endpoint: Endpoint) -> EndpointState:
-        """Return the state that all judges share."""
-        settings = [
-            endpoint.base_url,
-            endpoint.model,
-            endpoint.api_key_env,
-            dict(endpoint.headers),
-        ]
-        name = json.dumps(settings)
-        if name not in self._states:
-            self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
-            if self._shares_limits:
-                # It has no slots until the first report tells how many other processes leave.
-                self._states[name].set_share(0)
-        return self._states[name]
+        endpoints = []
+        for endpoint in judge.endpoints:
+            settings = [
+                endpoint.base_url,
+                endpoint.model,
+                endpoint.api_key_env,
+                dict(endpoint.headers),
+            ]
+            name = json.dumps(settings)
+            if name not in self._states:
+                self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
+                if self._shares_limits:
+                    # It has no slots until the first report tells how many other processes leave.
+                    self._states[name].set_share(0)
+            endpoints.append(JudgeEndpoint(self._states[name], endpoint, judge, processes))
+        return endpoints
 
     def demands(self) -> dict[str, Demand]:
         """Return what this process needs of each endpoint in use.

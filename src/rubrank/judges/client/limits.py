@@ -1,34 +1,12 @@
-"""Limits of calls: concurrency, rates, circuit breakers, money, and the shares of several processes.
+"""Limits of calls. Each class is about one reason why a call waits, or is not sent at all:
 
-    slots = ConcurrencyLimit(ceiling=256)
-    await slots.acquire()              waits while all slots are in use
-    slots.note_overload(started)       a 429 or a timeout: half as many slots from now on
-    slots.note_success()               a few more after every round of answers
-    slots.release()
+    ConcurrencyLimit    the endpoint has as many requests in flight as it can take
+    RateLimits          the requests or tokens of this minute are used up
+    Breaker             the endpoint has failed too often, or has asked to wait
+    Spending            the money of the run is used up
+    LimitShares         other processes use the same endpoint
 
-    rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
-    await rates.admit(1500)            waits for its turn; 1500 tokens are an estimate
-    rates.settle(1500, used=900)       the 600 that were not used are credited to the next calls
-
-    shares = LimitShares()                                          in one place, such as a Ray actor
-    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 64}: slots that it may use
-    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 0}: none is free yet
-    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 56}: 80 of 90 calls
-    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}: 10 of 90 calls
-
-Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. If several processes use an endpoint,
-`LimitShares` divides its slots among them.
-
-The circuit breaker of an endpoint:
-
-              8 failures in a row              20 s later, for one request
-    closed ────────────────────────► open ────────────────────────────────► half-open
-      ▲                                ▲            trial fails                 │ │
-      │                                └────────────────────────────────────────┘ │
-      └───────────────────────────────────────────────────────────────────────────┘ trial succeeds
-
-A server that is rate-limited but reachable (Retry-After) is not failing: requests are held back, the breaker stays
-closed.
+Every process has a ConcurrencyLimit, RateLimits and a Breaker for each endpoint, and a Spending for each run.
 """
 
 from __future__ import annotations
@@ -55,6 +33,12 @@ _INCREASE_SHARE = 1 / 16  # of the ceiling; added after as many answers as there
 class ConcurrencyLimit:
     """The number of requests in flight at an endpoint: as many as it can take, but never more than the ceiling.
 
+        slots = ConcurrencyLimit(ceiling=256)
+        await slots.acquire()              waits while all slots are in use
+        slots.note_overload(started)       a 429 or a timeout: half as many slots from now on
+        slots.note_success()               a few more after every round of answers
+        slots.release()
+
     Additive increase, multiplicative decrease, as in TCP. Belongs to one event loop.
     """
 
@@ -67,11 +51,6 @@ class ConcurrencyLimit:
         """Whether an overload lowered the limit, and it has not recovered yet."""
         self._decreased_at = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def has_free_slot(self) -> bool:
-        """Is there a free slot that no call waits for?"""
-        return self.in_use < int(self.limit) and not self._waiting
 
     @property
     def demand(self) -> int:
@@ -90,7 +69,7 @@ class ConcurrencyLimit:
 
     async def acquire(self) -> None:
         """Wait for a slot; first come, first served."""
-        if self.has_free_slot:
+        if self.in_use < int(self.limit) and not self._waiting:
             self.in_use += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,6 +137,10 @@ _TOKEN_BURST_SECONDS = 5.0  # tokens of this many seconds may be sent at once
 class RateLimits:
     """Requests and tokens per minute; calls wait here instead of being rejected by the server.
 
+        rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
+        await rates.admit(1500)            waits for its turn; 1500 tokens are an estimate
+        rates.settle(1500, used=900)       the 600 that were not used are credited to the next calls
+
     Both are leaky buckets (aiolimiter) that hold a few seconds of the rate: a bucket that holds a whole minute would
     let through twice the limit in the first minute. The difference between estimated and used tokens is carried over
     to the next calls, so that the sum is right.
@@ -219,7 +202,16 @@ BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
 
 
 class Breaker:
-    """The circuit breaker of one endpoint; see the drawing above.
+    """The circuit breaker of one endpoint.
+
+              8 failures in a row              20 s later, for one request
+    closed ────────────────────────► open ────────────────────────────────► half-open
+      ▲                                ▲            trial fails                 │ │
+      │                                └────────────────────────────────────────┘ │
+      └───────────────────────────────────────────────────────────────────────────┘ trial succeeds
+
+    A server that is rate-limited but reachable (Retry-After) is not failing: requests are held back, the breaker stays
+    closed.
 
     on_change: called when calls that wait for the endpoint should look again.
     """
@@ -369,14 +361,15 @@ class _Holder:
     granted: int
     reported_at: float
 
-    @property
-    def held(self) -> int:
-        """Slots that no other process may get yet: more than granted while calls of an earlier grant are in flight."""
-        return max(self.granted, self.demand.in_use)
-
 
 class LimitShares:
     """Divides the slots of endpoints among processes on any number of machines, in proportion to their demand.
+
+        shares = LimitShares()                                          in one place, such as a Ray actor
+        shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 64}: slots that it may use
+        shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 0}: none is free yet
+        shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 56}: 80 of 90 calls
+        shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}: 10 of 90 calls
 
     The processes together never hold more slots than the endpoint has: a process that must give some up does so when
     its calls end, and only then are they granted to another. The slots of a process are freed `lease` seconds after
@@ -390,28 +383,26 @@ class LimitShares:
 
     def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
         """Take the demand of a process by endpoint; returns the slots that it may use from now on."""
-        return {
-            endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()
-        }
-
-    def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
-        """Return the slots that a process may use: its fair share, as far as others do not hold them."""
         now = self._clock()
-        holders = self._holders.setdefault(endpoint, {})
-        for name, holder in list(holders.items()):
-            if name == process or holder.reported_at < now - self._lease:
-                del holders[name]
-        other_holders = list(holders.values())
-        # If the processes are configured with different ceilings, the lowest holds for all.
-        ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in other_holders)])
-        # An idle process counts as one call, so that it has a slot when it needs one.
-        calls = max(demand.wanted, 1)
-        other_calls = sum(max(holder.demand.wanted, 1) for holder in other_holders)
-        fair_share = max(1, int(ceiling * calls / (other_calls + calls)))
-        free = ceiling - sum(holder.held for holder in other_holders)
-        granted = max(min(fair_share, free), 0)
-        holders[process] = _Holder(demand, granted, now)
-        return granted
+        grants = {}
+        for endpoint, demand in demands.items():
+            holders = self._holders.setdefault(endpoint, {})
+            for name, holder in list(holders.items()):
+                if name == process or holder.reported_at < now - self._lease:
+                    del holders[name]
+            others = list(holders.values())
+            # If the processes are configured with different ceilings, the lowest holds for all.
+            ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in others)])
+            # An idle process counts as one call, so that it has a slot when it needs one.
+            calls = max(demand.wanted, 1)
+            other_calls = sum(max(holder.demand.wanted, 1) for holder in others)
+            fair_share = max(1, int(ceiling * calls / (other_calls + calls)))
+            # Slots that another process still uses are not free, even if it was granted fewer since.
+            free = ceiling - sum(max(holder.granted, holder.demand.in_use) for holder in others)
+            granted = max(min(fair_share, free), 0)
+            holders[process] = _Holder(demand, granted, now)
+            grants[endpoint] = granted
+        return grants
 
 
 class LimitsActor:

@@ -34,13 +34,23 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, TypeAlias
 
-from rubrank.judges.judge import Call, Endpoint, Price, Reply, Retry, Sampling, Usage
+from rubrank.judges.judge import (
+    SYSTEM_ONE,
+    ApiProtocol,
+    Call,
+    Endpoint,
+    Price,
+    Reply,
+    Retry,
+    Sampling,
+    Usage,
+)
 from rubrank.verifiers.verifier import REFUSED
 
 _log = logging.getLogger("rubrank.judges")
@@ -115,30 +125,21 @@ def make_no_response_outcome(
 # -------------------------------------------------------------------------------------------------------- completions
 
 
-def read_completion(body: bytes, price: Price) -> RequestOutcome:
-    """Return the outcome of a chat completion with status 200. price: of the endpoint."""
-    return _read_body(body, price, _read_choice)
+def read_response(body: bytes, price: Price, protocol: ApiProtocol = "chat") -> RequestOutcome:
+    """Return the outcome of a response with status 200. price: of the endpoint.
 
-
-def read_decision(body: bytes, price: Price) -> RequestOutcome:
-    """Return the outcome of a response of a decision model with status 200.
-
-    The text of the reply is the answers as JSON. price: of the endpoint.
+    If the body is malformed, its beginning and its usage are kept. The text of a decision model's reply is its answers,
+    as JSON.
     """
-    return _read_body(body, price, _read_answers)
-
-
-def _read_body(
-    body: bytes, price: Price, read: Callable[[Any, Usage], RequestOutcome]
-) -> RequestOutcome:
-    """Read the JSON of a response with status 200; if it has another form, its beginning and its usage are kept."""
     usage = Usage()
     try:
         data = json.loads(body)
         if isinstance(data.get("result"), dict):  # as Workers AI wraps it
             data = data["result"]
         usage = read_usage(data.get("usage"), price)
-        return read(data, usage)
+        if protocol == SYSTEM_ONE:
+            return _read_answers(data, usage)
+        return _read_choice(data, usage)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
         text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
         failure = f"malformed reply: {shorten(problem)}"
@@ -252,23 +253,18 @@ def _read_count(usage: Mapping[str, Any], *names: str) -> int:
 
 def _read_logprobs(logprobs: Any) -> tuple[Mapping[str, Any], ...] | None:
     """Return the tokens of the text with their likeliest alternatives; None if the server sent none."""
+    tokens = []
     try:
-        return tuple(_read_token(entry) for entry in logprobs["content"])
+        for entry in logprobs["content"]:
+            top: dict[str, float] = {}
+            for alternative in entry.get("top_logprobs") or ():
+                # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
+                top.setdefault(str(alternative["token"]), float(alternative["logprob"]))
+            token = {"token": str(entry["token"]), "logprob": float(entry["logprob"]), "top": top}
+            tokens.append(token)
     except (TypeError, ValueError, LookupError, AttributeError):
         return None
-
-
-def _read_token(entry: Any) -> Mapping[str, Any]:
-    """Return a token with its log-probability and those of its alternatives."""
-    alternatives: dict[str, float] = {}
-    for alternative in entry.get("top_logprobs") or ():
-        # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
-        alternatives.setdefault(str(alternative["token"]), float(alternative["logprob"]))
-    return {
-        "token": str(entry["token"]),
-        "logprob": float(entry["logprob"]),
-        "top": alternatives,
-    }
+    return tuple(tokens)
 
 
 # -------------------------------------------------------------------------------------------------------- HTTP errors

@@ -25,8 +25,9 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, RLock, Thread, current_thread
 from typing import Any, TypeVar
@@ -70,6 +71,7 @@ class Runtime:
             main.close()
             raise RuntimeError("run() would wait for its own event loop: await run_async() instead")
         # `start` and `cancel` run in the thread of the event loop, one after the other; this thread waits for `ended`.
+        # An interrupt may come while `start` is being submitted: `cancel` then finds what it has started.
         tasks: list[asyncio.Task[T]] = []
         ended = Event()
 
@@ -233,20 +235,20 @@ if hasattr(os, "register_at_fork"):
 # --------------------------------------------------------------------------------------------------- clients of a step
 
 
+@dataclass(eq=False)
 class JudgeClients:
     """The askers of all judges in a step, each with the usage meter that counts its calls."""
 
-    def __init__(self, askers: Sequence[tuple[Judge, Client | _TimedAsker]]) -> None:
-        # By the id of the judge, not by its settings: two judges may be equal.
-        self._askers = {id(judge): asker for judge, asker in askers}
+    askers: Mapping[int, Client | _TimedAsker]
+    """By the id of the judge, not by its settings: two judges may be equal."""
 
     def asker_of(self, judge: Judge) -> Asker:
         """Return the asker that answers the calls of a judge: a leaf of those that the clients were opened for."""
-        return self._askers[id(judge)]
+        return self.askers[id(judge)]
 
     def account(self) -> Account:
         """Return the usage of all judges so far."""
-        return Account.merge([asker.usage for asker in self._askers.values()])
+        return Account.merge([asker.usage for asker in self.askers.values()])
 
 
 async def open_clients(
@@ -261,9 +263,9 @@ async def open_clients(
     # A panel or a cascade sends no calls itself; its leaves, the judges that it is made of, do.
     leaves = [leaf for judge in active_judges for leaf in judge.leaves]
     if asker_of is not None:
-        return JudgeClients([(leaf, _TimedAsker(asker_of(leaf), deadline)) for leaf in leaves])
+        return JudgeClients({id(leaf): _TimedAsker(asker_of(leaf), deadline) for leaf in leaves})
     if not leaves:
-        return JudgeClients([])  # the cache is not opened
+        return JudgeClients({})  # the cache is not opened
     cache = None
     if judges.cache is not None:
         # A cache that is only read should be opened read-only. But if another run is writing, or was killed, the latest
@@ -272,7 +274,7 @@ async def open_clients(
         cache = stack.enter_context(
             runtime().cache(judges.cache, read_only=judges.cache_only and not has_log)
         )
-    clients: list[tuple[Judge, Client | _TimedAsker]] = []
+    clients = {}
     for leaf in leaves:
         client = Client(
             leaf,
@@ -282,7 +284,7 @@ async def open_clients(
             endpoints=runtime().endpoints,
             check_first=True,
         )
-        clients.append((leaf, await stack.enter_async_context(client)))
+        clients[id(leaf)] = await stack.enter_async_context(client)
     return JudgeClients(clients)
 
 
@@ -298,19 +300,18 @@ def check_judges(judges: Judges) -> None:
     runtime().run(check_all())
 
 
+@dataclass(eq=False)
 class _TimedAsker(WrappedAsker):
     """An asker with a deadline and a usage meter."""
 
-    def __init__(self, asker: Asker, deadline: Deadline) -> None:
-        super().__init__(asker)
-        self.usage = Account()
-        self._deadline = deadline
+    deadline: Deadline
+    usage: Account = field(default_factory=Account)
 
     async def ask(self, call: Call) -> Reply:
         """Return the reply of the other asker, or a failure if the deadline passes first."""
         try:
-            async with asyncio.timeout(self._deadline.remaining()):
-                reply = await self._asker.ask(call)
+            async with asyncio.timeout(self.deadline.remaining()):
+                reply = await self.asker.ask(call)
         except TimeoutError:
             reply = Reply(None, DEADLINE_PASSED, attempts=0)
         if reply.cached:

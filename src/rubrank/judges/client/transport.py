@@ -176,7 +176,16 @@ class Transport:
                 headers = {
                     name.lower(): value for name, value in reversed(list(response.headers.items()))
                 }
-                body = await _read_body(response)
+                chunks = []
+                size = 0
+                async for chunk in response.content.iter_any():
+                    size += len(chunk)
+                    if size > MAX_BODY:
+                        response.close()  # without waiting for the rest
+                        raise RequestFailed(
+                            f"malformed reply: it has more than {MAX_BODY // 2**20} MB"
+                        )
+                    chunks.append(chunk)
         except RequestFailed:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -185,20 +194,7 @@ class Transport:
         if encoding != "identity":
             # It was not requested, and a decompression bomb could fill the memory.
             raise RequestFailed(f"malformed reply: its encoding is {encoding[:20]!r}")
-        return Response(response.status, headers, body)
-
-
-async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a response; raises RequestFailed if it is too large."""
-    chunks = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_BODY:
-            response.close()  # without waiting for the rest
-            raise RequestFailed(f"malformed reply: it has more than {MAX_BODY // 2**20} MB")
-        chunks.append(chunk)
-    return b"".join(chunks)
+        return Response(response.status, headers, b"".join(chunks))
 
 
 def describe_error(error: BaseException) -> str:

@@ -476,22 +476,22 @@ class Memo:
         for judge in judges.judges:
             for number, leaf in enumerate(judge.leaves):
                 names[id(leaf)] = f"{judge.name}/{number}"
-        return lambda leaf: _RememberingAsker(asker_of(leaf), leaf, names[id(leaf)], self)
+        return lambda leaf: _RememberingAsker(asker_of(leaf), CallKeys(leaf), names[id(leaf)], self)
 
 
+@dataclass(eq=False)
 class _RememberingAsker(WrappedAsker):
     """Answers calls from the memo, and adds the replies to all others."""
 
-    def __init__(self, asker: Asker, judge: Judge, name: str, memo: Memo) -> None:
-        super().__init__(asker)
-        self._keys = CallKeys(judge)
-        self._name = name
-        self._memo = memo
+    keys: CallKeys
+    name: str
+    """Of the judge, in the memo."""
+    memo: Memo
 
     async def ask(self, call: Call) -> Reply:
         """Return the reply in the memo; if there is none, ask, and keep the reply for later calls."""
-        replies = self._memo.replies
-        key = (self._name, self._keys.key(call))
+        replies = self.memo.replies
+        key = (self.name, self.keys.key(call))
         while key in replies:
             future = replies[key]
             await asyncio.wait([future])
@@ -500,7 +500,7 @@ class _RememberingAsker(WrappedAsker):
         future = asyncio.get_running_loop().create_future()
         replies[key] = future
         try:
-            reply = await super().ask(call)
+            reply = await self.asker.ask(call)
         except BaseException:
             del replies[key]
             future.cancel()
@@ -510,10 +510,10 @@ class _RememberingAsker(WrappedAsker):
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         """Report a reply without a verdict, once."""
-        key = (self._name, self._keys.key(call))
+        key = (self.name, self.keys.key(call))
         # A reply is parsed when it comes, and again with the whole group, but reported once.
-        if key not in self._memo.unreadable:
-            self._memo.unreadable.add(key)
+        if key not in self.memo.unreadable:
+            self.memo.unreadable.add(key)
             super().unreadable(call, reply)
 
 

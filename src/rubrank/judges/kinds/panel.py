@@ -58,7 +58,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import NamedTuple, TypeAlias
 
@@ -66,7 +66,6 @@ import numpy as np
 
 from rubrank.judges.design import find_duplicates, make_seeded_random
 from rubrank.judges.judge import (
-    Asker,
     AskerOf,
     Call,
     Combine,
@@ -94,20 +93,19 @@ from rubrank.verifiers.distribution import (
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 
+@dataclass(eq=False)
 class SampledAsker(WrappedAsker):
     """Asks for answer number `sample` to every call, counted from 0."""
 
-    def __init__(self, asker: Asker, sample: int) -> None:
-        super().__init__(asker)
-        self._sample = sample
+    sample: int
 
     async def ask(self, call: Call) -> Reply:
         """Return the reply to this sample of the call."""
-        return await super().ask(replace(call, sample=self._sample))
+        return await self.asker.ask(replace(call, sample=self.sample))
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         """Report it for this sample of the call."""
-        super().unreadable(replace(call, sample=self._sample), reply)
+        super().unreadable(replace(call, sample=self.sample), reply)
 
 
 class Panel:
