@@ -24,11 +24,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-import queue
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,7 +49,7 @@ from rubrank.grading.plan import (
     plan_groups,
 )
 from rubrank.grading.progress import Progress, open_progress
-from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Mode, PlainVerdict
@@ -145,9 +145,9 @@ def run_grading(
         cache = None
         if options.cache is not None:
             cache = stack.enter_context(VerdictCache(options.cache))
-        run = _GradeRun(groups, plans, options, cache, report)
-        run.run_checks()
-    table = grade_whole_groups(run.make_table(), groups, plans)
+        table = _GradeRun(groups, plans, options, cache, report).run()
+    if any(plan.group_checks for plan in plans):
+        table = grade_whole_groups(table, groups, plans)
     # With a limit, failures count as missing scores, and too many of them raise an error below.
     if options.most_missing is None:
         _log_failures(table)
@@ -198,81 +198,85 @@ class _GradeRun:
             self._scores.append(np.full((size, len(plan.criteria)), math.nan))
             self._reasons.append([[NEEDS_JUDGE] * len(plan.criteria) for _ in range(size)])
             self._verdict_count += size * len(plan.checks)
+        self._lock = threading.Lock()  # for the attributes below, which threads change too
         self._verdicts_done = 0
         # Verdicts that are not in the cache yet, by key. They are written together, as a write takes milliseconds.
         self._unwritten: dict[bytes, PlainVerdict] = {}
         self._last_write = time.monotonic()
-        self._thread_checks: dict[Future[PlainVerdict], tuple[Task, PlannedCheck]] = {}
-        self._finished_in_threads: queue.SimpleQueue[Future[PlainVerdict]] = queue.SimpleQueue()
 
-    def make_table(self) -> ScoreTable:
-        """Return the scores of all groups."""
-        groups = []
-        for group, plan, scores, reasons in zip(
-            self._groups, self._plans, self._scores, self._reasons, strict=True
-        ):
-            digests = tuple(rollout.digest for rollout in group.rollouts)
-            groups.append(
-                GroupScores(
-                    group.id, plan.criteria, scores, tuple(map(tuple, reasons)), digests=digests
-                )
-            )
-        return ScoreTable(tuple(groups))
-
-    # -------------------------------------------------------------------------------------------------------- checks
-
-    def run_checks(self) -> None:
-        """Run all checks about one rollout."""
-        slow, quick = _split_tasks(self._find_undecided(), lambda check: check.is_slow)
+    def run(self) -> ScoreTable:
+        """Run all checks about one rollout, and return the scores of all groups."""
+        tasks = self._find_undecided()
+        slow, quick = _split_tasks(tasks, lambda check: check.verifier.cost == "process")
         with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
                 # Slow checks mostly wait for a subprocess, so the quick ones run at the same time in this thread.
+                futures = []
                 for task in slow:
                     for check in task.checks:
-                        future = threads.submit(check.decide, task.rollout)
-                        self._thread_checks[future] = (task, check)
-                        future.add_done_callback(self._finished_in_threads.put)
+                        futures.append(threads.submit(self._run_check, task, check))
                 self._run_quick_checks(quick)
-                while self._thread_checks:
-                    self._record_thread_result(self._finished_in_threads.get())
+                for future in futures:
+                    future.result()
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise
             finally:
                 # An interrupted run continues from the cache, so its last verdicts are written, too.
                 self._write_to_cache()
+        scored_groups = []
+        for group, plan, scores, reasons in zip(
+            self._groups, self._plans, self._scores, self._reasons, strict=True
+        ):
+            scored_groups.append(
+                GroupScores(
+                    group.id,
+                    plan.criteria,
+                    scores,
+                    tuple(map(tuple, reasons)),
+                    digests=tuple(rollout.digest for rollout in group.rollouts),
+                )
+            )
+        return ScoreTable(tuple(scored_groups))
 
     def _find_undecided(self) -> list[Task]:
         """Record the verdicts that are in the cache, and return tasks with the checks that remain."""
         tasks = []
         for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
-            if self._cache is None:
-                for row, rollout in enumerate(group.rollouts):
-                    tasks.append(Task(group_index, row, rollout, plan.checks))
-                continue
-            keys_by_row = [_make_cache_keys(rollout, plan.checks) for rollout in group.rollouts]
-            cached = self._cache.get([key for keys in keys_by_row for key in keys.values()])
-            for row, keys in enumerate(keys_by_row):
-                task = Task(group_index, row, group.rollouts[row], plan.checks, keys)
-                cached_checks = [check for check in task.checks if keys[check.column] in cached]
-                if cached_checks:
-                    verdicts = [cached[keys[check.column]] for check in cached_checks]
-                    self._record(task, cached_checks, verdicts, from_cache=True)
-                    task.checks = tuple(
-                        check for check in task.checks if check not in cached_checks
-                    )
-                tasks.append(task)
+            group_tasks = []
+            for row, rollout in enumerate(group.rollouts):
+                group_tasks.append(Task(group_index, row, rollout, plan.checks))
+            if self._cache is not None:
+                self._record_cached(group_tasks, self._cache)
+            tasks += group_tasks
         return [task for task in tasks if task.checks]
 
-    def _record_thread_result(self, future: Future[PlainVerdict]) -> None:
-        """Record the verdict of a check that ran in a thread."""
-        task, check = self._thread_checks.pop(future)
-        self._record(task, (check,), [future.result()])
+    def _record_cached(self, tasks: Sequence[Task], cache: VerdictCache) -> None:
+        """Record the cached verdicts of a group's tasks, and remove their checks from the tasks."""
+        keys_by_row: list[dict[int, bytes]] = []
+        for task in tasks:
+            # Most verifiers want the same of a rollout: the answer alone (`wants` is Text). So its digest is made once.
+            digests: dict[type, bytes] = {}
+            keys = {}
+            for check in task.checks:
+                wants = check.verifier.wants
+                if wants not in digests:
+                    digests[wants] = digest_rollout(task.rollout, wants)
+                keys[check.column] = make_key(check.digest, digests[wants])
+            keys_by_row.append(keys)
+        cached = cache.get([key for keys in keys_by_row for key in keys.values()])
+        for task, keys in zip(tasks, keys_by_row, strict=True):
+            cached_checks = [check for check in task.checks if keys[check.column] in cached]
+            if cached_checks:
+                verdicts = [cached[keys[check.column]] for check in cached_checks]
+                self._record(task, cached_checks, verdicts)
+                task.checks = tuple(check for check in task.checks if check not in cached_checks)
+            # Set only now: `_record` writes verdicts of tasks with keys to the cache.
+            task.keys = keys
 
-    def _record_finished_threads(self) -> None:
-        """Record the verdicts that threads have made so far, without waiting for others."""
-        while not self._finished_in_threads.empty():
-            self._record_thread_result(self._finished_in_threads.get())
+    def _run_check(self, task: Task, check: PlannedCheck) -> None:
+        """Run one check; called in a thread."""
+        self._record(task, (check,), [check.decide(task.rollout)])
 
     def _run_quick_checks(self, tasks: list[Task]) -> None:
         """Choose where checks without a subprocess run (this process or workers), and run them."""
@@ -292,7 +296,7 @@ class _GradeRun:
             left_over = self._run_in_this_process(others, is_trial=worker_count > 1)
             portable = must_be_stoppable + left_over
         if portable:
-            self._run_in_workers(portable, worker_count)
+            self._run_in_workers(portable, min(worker_count, len(portable)))
         self._run_in_this_process(local)
 
     def _run_in_this_process(self, tasks: list[Task], is_trial: bool = False) -> list[Task]:
@@ -303,7 +307,6 @@ class _GradeRun:
             # Checks share the words and sentences of a text, which take many times the text's memory.
             task.rollout.__dict__.pop("text", None)
             self._record(task, task.checks, verdicts)
-            self._record_finished_threads()
             elapsed = time.monotonic() - start
             remaining_seconds = elapsed / done * (len(tasks) - done)
             is_worthwhile = elapsed > _TRIAL_SECONDS and remaining_seconds > _WORTHWHILE_SECONDS
@@ -315,7 +318,6 @@ class _GradeRun:
         """Run checks in worker processes, and record the results as they come."""
         from rubrank.grading.workers import WorkerPool, make_chunks
 
-        worker_count = min(worker_count, len(tasks))
         options = self._options
         timeout = TIMEOUT if options.timeout == "auto" else options.timeout
         chunks = make_chunks(tasks, worker_count)
@@ -325,32 +327,26 @@ class _GradeRun:
                 # A worker that takes long reports only the verdicts it has; the rest comes in another result.
                 for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
                     self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
-                self._record_finished_threads()
-
-    # ------------------------------------------------------------------------------------------------------- results
 
     def _record(
-        self,
-        task: Task,
-        checks: Sequence[PlannedCheck],
-        verdicts: Sequence[PlainVerdict],
-        from_cache: bool = False,
+        self, task: Task, checks: Sequence[PlannedCheck], verdicts: Sequence[PlainVerdict]
     ) -> None:
         """Record the verdicts of some checks of a task, and report progress."""
         scores = self._scores[task.group]
         reasons = self._reasons[task.group][task.row]
-        for check, verdict in zip(checks, verdicts, strict=True):
-            if task.keys is not None and not from_cache:
-                self._unwritten[task.keys[check.column]] = verdict
-            value, reason = check.check_verdict(verdict)
-            if value is not None:
-                scores[task.row, check.column] = value
-            reasons[check.column] = reason
-        self._verdicts_done += len(verdicts)
-        if time.monotonic() - self._last_write > _SECONDS_BETWEEN_CACHE_WRITES:
-            self._write_to_cache()
-        if self._progress is not None:
-            self._progress(self._verdicts_done, self._verdict_count)
+        with self._lock:
+            for check, verdict in zip(checks, verdicts, strict=True):
+                if task.keys is not None:
+                    self._unwritten[task.keys[check.column]] = verdict
+                value, reason = check.check_verdict(verdict)
+                if value is not None:
+                    scores[task.row, check.column] = value
+                reasons[check.column] = reason
+            self._verdicts_done += len(verdicts)
+            if time.monotonic() - self._last_write > _SECONDS_BETWEEN_CACHE_WRITES:
+                self._write_to_cache()
+            if self._progress is not None:
+                self._progress(self._verdicts_done, self._verdict_count)
 
     def _write_to_cache(self) -> None:
         """Write the verdicts that are not in the cache yet, if there is a cache."""
@@ -358,19 +354,6 @@ class _GradeRun:
             self._cache.put(self._unwritten)
             self._unwritten = {}
             self._last_write = time.monotonic()
-
-
-def _make_cache_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
-    """Return the cache key of each check of a rollout, by the column of the check."""
-    # Most verifiers want the same of a rollout: the answer alone (`wants` is Text). So its digest is made once.
-    digests: dict[type, bytes] = {}
-    keys = {}
-    for check in checks:
-        wants = check.verifier.wants
-        if wants not in digests:
-            digests[wants] = digest_rollout(rollout, wants)
-        keys[check.column] = make_key(check.digest, digests[wants])
-    return keys
 
 
 def _split_tasks(

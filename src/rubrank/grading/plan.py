@@ -25,7 +25,7 @@ from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
-from rubrank.rubrics.rubric import Criterion, Rubric
+from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import Compat, Domain, Mode, PlainVerdict, Verifier
 
@@ -76,7 +76,7 @@ class PlannedCheck:
     domain: Domain
     """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
-    """Identifies verifier, version and parameters in the cache; see `digest_check`."""
+    """Identifies verifier, version and parameters in the cache (`digest_check`); empty without a cache."""
     decide: Callable[[Rollout], PlainVerdict]
     decide_group: Callable[[Group], list[PlainVerdict]] | None = None
     """Only for a verifier that sees all rollouts of a group together."""
@@ -90,11 +90,6 @@ class PlannedCheck:
     def is_builtin(self) -> bool:
         """Is it a verifier of the library? Those always terminate, so they need no time limit."""
         return self.verifier.home.startswith("rubrank.")
-
-    @cached_property
-    def is_slow(self) -> bool:
-        """Does it start a subprocess and wait for it?"""
-        return self.verifier.cost == "process"
 
     def check_verdict(self, verdict: PlainVerdict) -> PlainVerdict:
         """Return the verdict, or a missing one with a reason if the criterion does not allow the value."""
@@ -152,27 +147,33 @@ def plan_groups(
 def _check_without_judges(plans: Sequence[GroupPlan], most_missing: float | None) -> None:
     """Decide whether to grade without judges, so that the scores of criteria that need a judge are missing.
 
-    most_missing 1: the user accepts this. Less than 1: raises if any criterion needs a judge. None: raises if all
-    ranked criteria of a rubric need one, because all rewards of its groups would be equal; otherwise warns.
+    most_missing 1: the user accepts this. Less than 1: raises InvalidInput if any criterion needs a judge. None: raises
+    if all ranked criteria of a rubric need one, because all rewards of its groups would be equal; otherwise warns.
     """
-    if most_missing is not None:
-        if most_missing < 1.0:
-            _refuse_without_judge(plans)
+    if most_missing == 1.0:
         return
-    ranked_by_judges = []
-    for plan in plans:
-        ranked = [
-            criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"
-        ]
-        if ranked and all(criterion.judged for criterion in ranked):
-            ranked_by_judges.append(plan)
-    _refuse_without_judge(ranked_by_judges)
-    judged = _list_judged(plans)
-    if judged:
+    refused = plans
+    if most_missing is None:
+        refused = []
+        for plan in plans:
+            ranked = [c for c in plan.rubric.criteria if c.value_layer == "quality"]
+            if ranked and all(criterion.judged for criterion in ranked):
+                refused.append(plan)
+    refused_names = _list_judged(refused)
+    if refused_names:
+        raise InvalidInput(
+            "grade",
+            "judges",
+            allowed=f"given: only a judge can decide {refused_names}",
+            got="none",
+            remedy="Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`.",
+        )
+    judged_names = _list_judged(plans)
+    if judged_names:
         _log.warning(
             "grade: no judges are given, and only a judge can decide %s: these scores are missing. "
             "Pass judges=…, or most_missing=1 if that is intended.",
-            judged,
+            judged_names,
         )
 
 
@@ -188,20 +189,6 @@ def _list_judged(plans: Iterable[GroupPlan]) -> str:
     if len(names) > _MOST_LISTED_NAMES:
         listed += f" and {len(names) - _MOST_LISTED_NAMES} more"
     return listed
-
-
-def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
-    """Raise InvalidInput if a criterion of these plans needs a judge."""
-    listed = _list_judged(plans)
-    if not listed:
-        return
-    raise InvalidInput(
-        "grade",
-        "judges",
-        allowed=f"given: only a judge can decide {listed}",
-        got="none",
-        remedy="Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`.",
-    )
 
 
 def read_rubric(rubric: Any) -> Rubric | None:
@@ -249,38 +236,38 @@ def combine_rubrics(shared: Rubric | None, own_rubric: Any, where: str) -> Rubri
 
 
 def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
-    """Validate the parameters of all criteria that verifiers decide, and bind the verifiers."""
-    checks = plan_checks(rubric.criteria, options)
-    return GroupPlan(
-        rubric,
-        tuple(CriterionData.of(criterion) for criterion in rubric.criteria),
-        checks=tuple(check for check in checks if check.decide_group is None),
-        group_checks=tuple(check for check in checks if check.decide_group is not None),
-    )
-
-
-def plan_checks(criteria: Sequence[Criterion], options: GradeOptions) -> list[PlannedCheck]:
-    """Return a check for each criterion that a verifier decides.
+    """Make a check for each criterion that a verifier decides: validate its parameters, and bind the verifier.
 
     Raises InvalidInput for wrong parameters, and if a package that a verifier needs is not installed.
     """
     checks = []
-    for column, criterion in enumerate(criteria):
+    group_checks = []
+    for column, criterion in enumerate(rubric.criteria):
         if criterion.judged:
             continue
         verifier = criterion.decided_by
         params = verifier.check_parameters(dict(criterion.params))
         # Without its package every score would be missing: raise before anything is graded.
         criterion.check_installed()
-        checks.append(
-            PlannedCheck(
-                column,
-                verifier,
-                params=dict(criterion.params),
-                domain=criterion.value_domain,
-                digest=digest_check(verifier, params, options.compat, options.mode),
-                decide=verifier.bind(params, options.compat, options.mode),
-                decide_group=verifier.bind_group(params) if verifier.sees_group else None,
-            )
+        digest = b""
+        if options.cache is not None:
+            digest = digest_check(verifier, params, options.compat, options.mode)
+        check = PlannedCheck(
+            column,
+            verifier,
+            params=dict(criterion.params),
+            domain=criterion.value_domain,
+            digest=digest,
+            decide=verifier.bind(params, options.compat, options.mode),
+            decide_group=verifier.bind_group(params) if verifier.sees_group else None,
         )
-    return checks
+        if verifier.sees_group:
+            group_checks.append(check)
+        else:
+            checks.append(check)
+    return GroupPlan(
+        rubric,
+        tuple(CriterionData.of(criterion) for criterion in rubric.criteria),
+        tuple(checks),
+        tuple(group_checks),
+    )

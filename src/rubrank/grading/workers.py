@@ -26,14 +26,13 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import queue
 import signal
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -144,9 +143,8 @@ class WorkerPool:
         self._compat = compat
         self._mode = mode
         self._timeout = timeout
-        self._state = _describe_caller(number, self._modules)
-        self._pool = _take_idle_pool(self._state, number)
-        self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._caller = _describe_caller(number, self._modules)
+        self._pool = self._take_idle_pool() or _start_pool(number)
         self._in_flight: dict[Future[Any], Chunk] = {}
         self._restarts = 0
 
@@ -154,10 +152,27 @@ class WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_flight:  # interrupted: nobody needs the results of the running chunks
-            _end_pool(self._pool)
-        else:
-            _keep_idle_pool(self._state, self._pool)
+        """Keep the workers for the next call, unless this one was interrupted or another thread has kept its own."""
+        global _idle
+        with _idle_lock:
+            if not self._in_flight and _idle is None:
+                _idle = (self._caller, self._pool)
+                return
+        _end_pool(self._pool)
+
+    def _take_idle_pool(self) -> ProcessPool | None:
+        """Return the pool of the last call, which this call then owns; None if there is none that it can use."""
+        global _idle
+        with _idle_lock:
+            idle = _idle
+            _idle = None
+        if idle is None:
+            return None
+        caller, pool = idle
+        if caller == self._caller and pool.active:
+            return pool
+        _end_pool(pool)
+        return None
 
     def run(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         """Yield results as they come, in any order. Every check of every chunk gets exactly one verdict.
@@ -169,29 +184,32 @@ class WorkerPool:
             # Two chunks for each worker, so that the next one is ready when a worker is.
             while waiting and len(self._in_flight) < 2 * self._number and self._submit(waiting[0]):
                 waiting.popleft()
-            future = self._wait_for_chunk()
-            if future is not None and future not in self._in_flight:
-                continue  # it belongs to a pool that was replaced
-            error = None if future is None else future.exception()
-            if future is None or isinstance(error, BrokenProcessPool):
-                # No check is to blame: the whole pool has stopped. Its chunks are sent to a new one.
+            # A pool that breaks never completes some of its futures, hence the timeout.
+            done, _ = wait(self._in_flight, timeout=1.0, return_when=FIRST_COMPLETED)
+            has_stopped = not done and not self._pool.active
+            for future in done:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    has_stopped = True
+                    continue
+                if error is not None and not isinstance(error, TimeoutError | ProcessExpired):
+                    raise error  # `run_chunk` could not import a module
+                chunk = self._in_flight.pop(future)
+                if error is None:
+                    verdicts = future.result()
+                    waiting.extendleft(chunk.list_remaining(verdicts))
+                    yield ChunkResult(chunk, verdicts)
+                    continue
+                # The worker is dead: a check ended it, or pebble killed it because a check did not react to the signal.
+                reason = self._find_reason(chunk, error)
+                if reason is None:
+                    waiting.extendleft(chunk.split())
+                else:
+                    yield ChunkResult(chunk, [[(None, reason)]])
+            if has_stopped:
+                # No check is to blame. The chunks of the pool are sent to a new one.
                 waiting.extendleft(self._in_flight.values())
                 self._replace_pool()
-                continue
-            if error is not None and not isinstance(error, TimeoutError | ProcessExpired):
-                raise error  # `run_chunk` could not import a module
-            chunk = self._in_flight.pop(future)
-            if error is None:
-                verdicts = future.result()
-                waiting.extendleft(chunk.list_remaining(verdicts))
-                yield ChunkResult(chunk, verdicts)
-                continue
-            # The worker is dead: a check ended it, or pebble killed it because a check did not react to the signal.
-            reason = self._find_reason(chunk, error)
-            if reason is None:
-                waiting.extendleft(chunk.split())
-            else:
-                yield ChunkResult(chunk, [[(None, reason)]])
 
     def _find_reason(self, chunk: Chunk, error: BaseException) -> str | None:
         """Return why the only check of a chunk has no verdict; None if its checks must be tried again, one by one."""
@@ -205,16 +223,6 @@ class WorkerPool:
             return f"{verifier} failed: it ended its worker process twice ({cause})"
         is_single = len(chunk.tasks) * len(chunk.checks) == 1
         return f"{verifier} took longer than {self._timeout:g} s" if is_single else None
-
-    def _wait_for_chunk(self) -> Future[Any] | None:
-        """Wait for the next chunk that is done; None if the pool has stopped."""
-        while True:
-            try:
-                # A pool that breaks never completes some of its futures, hence the timeout.
-                return self._done.get(timeout=1.0)
-            except queue.Empty:
-                if not self._pool.active:
-                    return None
 
     def _replace_pool(self) -> None:
         """Start a new pool, because workers died while they were idle, or do not start.
@@ -236,11 +244,10 @@ class WorkerPool:
 
     def _submit(self, chunk: Chunk) -> bool:
         """Send a chunk to the pool. Returns False if the pool has stopped."""
+        checks = [(check.verifier.name, check.params) for check in chunk.checks]
         arguments = {
             "pickled_rollouts": _pickle([task.rollout for task in chunk.tasks]),
-            "pickled_checks": _pickle(
-                [(check.verifier.name, check.params) for check in chunk.checks]
-            ),
+            "pickled_checks": _pickle(checks),
             "modules": self._modules,
             "compat": self._compat,
             "mode": self._mode,
@@ -254,7 +261,6 @@ class WorkerPool:
         except RuntimeError:  # pebble: "The Pool is not active"
             return False
         self._in_flight[future] = chunk
-        future.add_done_callback(self._done.put)
         return True
 
 
@@ -285,33 +291,9 @@ def _describe_caller(number: int, modules: tuple[str, ...]) -> tuple[Any, ...]:
     return number, modules, list(sys.path), os.getcwd(), dict(os.environ), functions
 
 
-# The pool of the last call, which waits for the next one; None while a call uses it.
+# What `_describe_caller` returned in the last call, and its pool, which waits for the next one; None during a call.
 _idle: tuple[tuple[Any, ...], ProcessPool] | None = None
 _idle_lock = threading.Lock()
-
-
-def _take_idle_pool(state: tuple[Any, ...], number: int) -> ProcessPool:
-    """Return the pool of the last call if nothing has changed since, else a new one. The caller owns it."""
-    global _idle
-    with _idle_lock:
-        idle = _idle
-        _idle = None
-    if idle is not None:
-        idle_state, pool = idle
-        if idle_state == state and pool.active:
-            return pool
-        _end_pool(pool)
-    return _start_pool(number)
-
-
-def _keep_idle_pool(state: tuple[Any, ...], pool: ProcessPool) -> None:
-    """Keep a pool for the next call, unless another thread has kept one in the meantime."""
-    global _idle
-    with _idle_lock:
-        if _idle is None:
-            _idle = (state, pool)
-            return
-    _end_pool(pool)
 
 
 def _start_pool(number: int) -> ProcessPool:
