@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from rubrank.cli.app import app
 from rubrank.cli.terminal import draw_histogram, format_number
-from rubrank.cli.verbs.replay import register, split_rules
+from rubrank.cli.verbs.replay import split_rules
 from rubrank.fusion.rules import rule_names
 from rubrank.grading.grade import grade
 from rubrank.records.files import write_records
@@ -22,12 +22,9 @@ from rubrank.studies.overhead import synthetic_step
 from rubrank.studies.replay import replay
 from rubrank.verifiers.verifier import UNIT
 
-APP = typer.Typer()
-register(APP)
-
 
 def run(*arguments, width=80):
-    return CliRunner().invoke(APP, [str(argument) for argument in arguments], env={"COLUMNS": str(width)})
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": str(width)})
 
 
 def as_json(*arguments):

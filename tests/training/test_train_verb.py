@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from cases import nightly
 from typer.testing import CliRunner
 
@@ -22,18 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 
 from training import tiny  # noqa: E402
 
-from rubrank.cli.command import add_verb  # noqa: E402
-from rubrank.cli.verbs import train  # noqa: E402
+from rubrank.cli.app import app  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
-import typer
-from rubrank.cli.command import add_verb
-from rubrank.cli.verbs import train
-app = typer.Typer()
-add_verb(app, train.train)
-app()
+import sys
+from rubrank.cli.app import app
+app(["train", *sys.argv[1:]])
 """
 
 
@@ -43,9 +38,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def said(*words: str) -> Any:
-    app = typer.Typer()
-    add_verb(app, train.train)
-    return CliRunner().invoke(app, list(words))
+    return CliRunner().invoke(app, ["train", *words])
 
 
 def started(*words: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:

@@ -29,7 +29,7 @@ import typer
 
 import rubrank
 from rubrank._plugins import import_module
-from rubrank.cli.command import VerbGroup, add_verb, print_errors_in_one_line
+from rubrank.cli.command import VerbGroup, add_verb
 from rubrank.cli.common import Force
 from rubrank.cli.verbs import (
     criteria,
@@ -107,7 +107,6 @@ def _show_version(has_flag: bool) -> None:
 
 @app.callback()
 def main(
-    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
@@ -122,6 +121,5 @@ def main(
     ] = None,
 ) -> None:
     """Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""
-    with print_errors_in_one_line(context):
-        for module in modules or ():
-            import_module(module)
+    for module in modules or ():
+        import_module(module)

@@ -6,8 +6,9 @@
     InvalidInput("RLVR2", "prior", "≥ 1e-09", "-1.0", "")     →   rubrank: fuse: --set prior must be ≥ 1e-09; got -1.0.
     InvalidInput("a.yaml", "the file", …)                     →   rubrank: a.yaml: the file must be …
 
-An error of the library has the name of the option it is about (`field`); the running verb knows the flag of that
-option. The exit code is 2 for every mistake, and 130 for Ctrl-C.
+An error of the library has the name of the option it is about (`field`). The verb that was called knows the flag of
+that option, so `Verb` leaves its context to `VerbGroup`, which prints all errors. The exit code is 2 for every mistake,
+and 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ _BACKQUOTED = re.compile(
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
 """Owners of errors that are functions or classes of the library: read_scores, RewardOptions. The user of the command
 line does not know them, so messages name the verb instead."""
+_VERB = "rubrank.verb"
+"""The key under which a verb leaves its context."""
 _OTHER_NAMES = {
     "columns": "column",
     "budget_mb": "budget",
@@ -52,51 +55,43 @@ _OTHER_NAMES = {
 
 
 class Verb(TyperCommand):
-    """A command that reports mistakes in one line."""
+    """A verb of the command line."""
 
     setting_keys: ClassVar[Sequence[str]] = ()
     """Keys of --set, if the verb has it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the line, and the file of --config with it."""
-        with print_errors_in_one_line(ctx):
-            if not ctx.resilient_parsing:  # it is True while the shell completes a line
-                self._refuse_repeated_options(ctx, args)
-            return super().parse_args(ctx, args)
-
-    def _refuse_repeated_options(self, ctx: Any, args: list[str]) -> None:
-        """Raise for an option with one value that is given twice: the parser would silently use the last one."""
-        parameters: Sequence[Any] = self.make_parser(ctx).parse_args(list(args))[2]
-        names_so_far: set[str] = set()
-        for parameter in parameters:
-            if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
-                continue
-            if parameter.name in names_so_far:
-                flag = _get_long_flag(parameter)
-                raise InvalidInput("options", flag, allowed="given once", got="two values")
-            names_so_far.add(parameter.name)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the verb."""
-        with print_errors_in_one_line(ctx):
-            return super().invoke(ctx)
+        """Read the rest of the line. Raises for an option with one value that is given twice."""
+        ctx.meta[_VERB] = ctx  # the dictionary belongs to all contexts of the command line
+        if not ctx.resilient_parsing:  # it is True while the shell completes a line
+            parameters: Sequence[Any] = self.make_parser(ctx).parse_args(list(args))[2]
+            names_so_far: set[str] = set()
+            for parameter in parameters:
+                is_option = parameter.param_type_name == "option"
+                if not is_option or parameter.multiple or parameter.is_flag:
+                    continue
+                if parameter.name in names_so_far:  # the parser itself would use the last value
+                    flag = _get_long_flag(parameter)
+                    raise InvalidInput("options", flag, allowed="given once", got="two values")
+                names_so_far.add(parameter.name)
+        return super().parse_args(ctx, args)
 
 
 class VerbGroup(TyperGroup):
-    """The command line as a whole. Usage errors are one line too, instead of typer's box."""
+    """The command line as a whole."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Start reading the command line."""
+        """Read the options before the verb."""
         if sys.stdout is None:
             # Standard output is closed (`>&-`): results could not be printed, and the next file that is opened would
             # get file descriptor 1, and with it everything that libraries print. So stop, as after a broken pipe.
             sys.exit(1)
-        with print_usage_errors_in_one_line():
+        with print_errors_in_one_line():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Read the rest of the line and run the verb."""
-        with print_warnings_in_one_line(), print_usage_errors_in_one_line():
+        with print_warnings_in_one_line(), print_errors_in_one_line(ctx):
             return super().invoke(ctx)
 
 
@@ -116,12 +111,12 @@ def add_verb(
     app.command(verb_name, cls=kind)(wrapped)
 
 
-# --------------------------------------------------------------------------------------------------- errors of a verb
+# -------------------------------------------------------------------------------------------------------------- errors
 
 
 @contextmanager
-def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
-    """Print an error as one line and exit with a code, instead of a traceback."""
+def print_errors_in_one_line(ctx: Any = None) -> Iterator[None]:
+    """Print an error as one line and exit with a code, instead of a traceback. ctx: of the command line."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -133,17 +128,63 @@ def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except UsageError as error:
-        error.ctx = error.ctx or ctx  # some errors of the parser lack it
-        raise
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:
-        text = _describe_failure(error, ctx)
-        if text is None:
+    except UsageError as error:  # the line cannot be parsed
+        if "\n" in error.format_message():  # a help text, which typer prints
             raise
-        say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
+        error.ctx = error.ctx or _find_verb_context(ctx)  # some errors of the parser lack it
+        command = "rubrank" if error.ctx is None else error.ctx.command_path
+        program, _, verb = command.partition(" ")
+        text = _describe_usage_error(error)
+        if verb:
+            text = f"{verb}: {text}"
+        if not text.endswith(("?", ".")):
+            text += "."
+        say(f"{program}: {text} See `{command} --help`.")
         raise typer.Exit(2) from None
+    except Exception as error:
+        description = _describe_failure(error, _find_verb_context(ctx))
+        if description is None:
+            raise
+        say(" ".join([f"rubrank: {description}", *getattr(error, "__notes__", ())]))
+        raise typer.Exit(2) from None
+
+
+def _find_verb_context(ctx: Any) -> Any:
+    """Return the context of the verb that was called; that of the command line if there was no verb yet."""
+    return None if ctx is None else ctx.meta.get(_VERB, ctx)
+
+
+def _describe_usage_error(error: Any) -> str:
+    """Describe a mistake in the command line in one sentence, with what is allowed or meant instead."""
+    cause = error.__cause__
+    parameter = getattr(error, "param", None)
+    # pydantic refused the value of an option.
+    if parameter is not None and hasattr(cause, "errors"):
+        complaint = cause.errors()[0]
+        choices = complaint["msg"].partition(" is not one of ")[2]
+        allowed = f"one of {choices.rstrip('.')}" if choices else describe_allowed(complaint)
+        return f"{_get_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
+    similar_options = None
+    if hasattr(
+        error, "possibilities"
+    ):  # an unknown option: say where to put it, if it belongs elsewhere
+        unknown = f"no such option: {error.option_name}"
+        key = error.option_name.lstrip("-").replace("-", "_")
+        if key == "import":
+            return f"{unknown}. Put it before the verb: rubrank --import MODULE"
+        if key.startswith("gate_") and key.removeprefix("gate_") in GateOptions.model_fields:
+            key = key.replace("_", ".", 1)  # --gate-floor is --set gate.floor
+        if key.partition(".")[0] in getattr(error.ctx.command, "setting_keys", ()):
+            return f"{unknown}. Use --set {key}=VALUE"
+        similar_options = error.possibilities
+    # With `format_message`, typer would add the similar options in its own words.
+    text = error.message if similar_options else error.format_message()
+    text = text[:1].lower() + text[1:]
+    if similar_options:
+        text += f". Did you mean {' or '.join(sorted(similar_options))}?"
+    return text
 
 
 def _describe_failure(error: Exception, ctx: Any) -> str | None:
@@ -232,60 +273,3 @@ def _find_flag(field: str, ctx: Any) -> str | None:
 def _get_long_flag(parameter: Any) -> str:
     """Return the flag of an option in its long form, such as --output for -o."""
     return next((flag for flag in parameter.opts if flag.startswith("--")), parameter.opts[0])
-
-
-# ------------------------------------------------------------------------------------------------------- usage errors
-
-
-@contextmanager
-def print_usage_errors_in_one_line() -> Iterator[None]:
-    """Print one line and exit with code 2 if the command line cannot be parsed; help texts are left as they are."""
-    try:
-        yield
-    except UsageError as error:
-        if "\n" in error.format_message():
-            raise
-        command = "rubrank" if error.ctx is None else error.ctx.command_path
-        program, _, verb = command.partition(" ")
-        text = _describe_usage_error(error)
-        if verb:
-            text = f"{verb}: {text}"
-        if not text.endswith(("?", ".")):
-            text += "."
-        say(f"{program}: {text} See `{command} --help`.")
-        raise typer.Exit(2) from None
-
-
-def _describe_usage_error(error: Any) -> str:
-    """Describe a mistake in the command line in one sentence, with what is allowed or meant instead."""
-    cause = error.__cause__
-    parameter = getattr(error, "param", None)
-    # pydantic refused the value of an option.
-    if parameter is not None and hasattr(cause, "errors"):
-        complaint = cause.errors()[0]
-        choices = complaint["msg"].partition(" is not one of ")[2]
-        allowed = f"one of {choices.rstrip('.')}" if choices else describe_allowed(complaint)
-        return f"{_get_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
-    similar_options = None
-    if hasattr(error, "possibilities"):  # an unknown option
-        advice = _advise_on_option(error)
-        if advice:
-            return f"no such option: {error.option_name}. {advice}"
-        similar_options = error.possibilities
-    # With `format_message`, typer would add the similar options in its own words.
-    text = error.message if similar_options else error.format_message()
-    text = text[:1].lower() + text[1:]
-    if similar_options:
-        text += f". Did you mean {' or '.join(sorted(similar_options))}?"
-    return text
-
-
-def _advise_on_option(error: Any) -> str:
-    """Say where to put an option that is not a flag of this verb; "" if there is no such place."""
-    key = error.option_name.lstrip("-").replace("-", "_")
-    if key == "import":
-        return "Put it before the verb: rubrank --import MODULE"
-    if key.startswith("gate_") and key.removeprefix("gate_") in GateOptions.model_fields:
-        key = key.replace("_", ".", 1)  # --gate-floor is --set gate.floor
-    keys = getattr(error.ctx.command, "setting_keys", ())
-    return f"Use --set {key}=VALUE" if key.partition(".")[0] in keys else ""

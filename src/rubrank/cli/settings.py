@@ -1,21 +1,28 @@
-"""Options of a verb that a pydantic model declares: some as flags, all of them by --set and in the file of --config.
+"""Options of a verb that pydantic models declare: a few have their own flag, and each is a key of --set and --config.
 
     def fuse(file: str, options: FuseOptions, where: TableOptions, force: bool = False) -> None: ...
     wrapped, keys = replace_models_by_flags(fuse, flags=("rule", "weight"))
 
-`wrapped` is the function as the command line calls it: instead of `options` and `where` it takes --rule, --weight,
---config and --set. A flag is the field's name with hyphens, its help the field's description.
+Typer makes the command line of a verb from the parameters of its function. `wrapped` is the function that it sees: in
+place of `options` and `where` it has --rule, --weight, --config and --set. When it is called, it reads their values,
+makes the two models of them, and calls `fuse`. A flag is the field's name with hyphens; its help is the field's
+description.
 
-    rubrank fuse scores.csv --weight Facts=2 --set pool=run --set gate.floor=0.3 --config rule.toml
+An option may be set in three places. A flag overrides --set, which overrides the file; entries of a mapping are merged:
 
-A flag overrides --set, and --set overrides the file. Entries of a mapping, such as weights, are merged.
+    --config rule.toml                      {"pool": "batch", "weight": {"Facts": 1, "Style": 3}}
+    --set pool=run --set gate.floor=0.3     {"pool": "run", "gate": {"floor": "0.3"}}
+    --weight Facts=2                        {"weight": {"Facts": "2"}}
+    together          {"pool": "run", "weight": {"Facts": "2", "Style": 3}, "gate": {"floor": "0.3"}}
+
+The models turn texts into numbers, and refuse wrong values.
 """
 
 from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -62,40 +69,34 @@ def replace_models_by_flags(
     ]
     for name in flags:
         field = fields[name]
-        option = typer.Option(
-            make_flag(name),
-            metavar=(field.json_schema_extra or {}).get("metavar"),
-            help=field.description,
-            rich_help_panel=_PANEL,
-            show_default=False,
-            autocompletion=complete_rule if name == "rule" else None,
-        )
         value_type: Any = str | None
-        if _is_repeatable(field):
-            value_type = list[str] | None
+        if get_origin(field.annotation) in (tuple, dict):
+            value_type = list[str] | None  # the flag may be repeated
         elif field.annotation is bool:
             value_type = bool | None
-        parameters.append(_make_parameter(name, value_type, option))
-    config = typer.Option(
-        "--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False
-    )
-    settings = typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=_SET_HELP,
-        rich_help_panel=_PANEL,
-        show_default=False,
-        autocompletion=lambda incomplete: list(complete_setting(fields, incomplete)),
-    )
+        metavar = (field.json_schema_extra or {}).get("metavar")
+        complete = complete_rule if name == "rule" else None
+        parameters.append(
+            _make_parameter(name, value_type, make_flag(name), metavar, field.description, complete)
+        )
     if len(flags) < len(fields):  # otherwise every setting has its flag
-        parameters.append(_make_parameter("config", Path | None, config))
-        parameters.append(_make_parameter("settings", list[str] | None, settings))
+        parameters.append(_make_parameter("config", Path | None, "--config", "FILE", _CONFIG_HELP))
+        parameters.append(
+            _make_parameter(
+                "settings",
+                list[str] | None,
+                "--set",
+                "KEY=VALUE",
+                _SET_HELP,
+                lambda incomplete: list(complete_setting(fields, incomplete)),
+            )
+        )
 
     def run(**values: Any) -> None:
-        flag_values = {name: values.pop(name) for name in flags}
-        settings = values.pop("settings", None)
+        from_flags = {name: values.pop(name) for name in flags}
+        from_set = _read_set_texts(values.pop("settings", None) or (), fields)
         config = values.pop("config", None)
-        function(**values, **read_settings(models, fields, flag_values, settings, config))
+        function(**values, **read_settings(models, fields, from_flags, from_set, config))
 
     run.__name__ = function.__name__
     run.__doc__ = function.__doc__
@@ -104,17 +105,27 @@ def replace_models_by_flags(
     return run, tuple(fields)
 
 
-def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Parameter:
-    """Make a parameter of the wrapped function, from which typer makes a flag."""
+def _make_parameter(
+    name: str,
+    value_type: Any,
+    flag: str,
+    metavar: str | None,
+    description: str | None,
+    complete: Callable[[str], Any] | None = None,
+) -> inspect.Parameter:
+    """Make a parameter of the wrapped function, from which typer makes a flag. complete: values for the shell."""
+    option = typer.Option(
+        flag,
+        metavar=metavar,
+        help=description,
+        rich_help_panel=_PANEL,
+        show_default=False,
+        autocompletion=complete,
+    )
     annotation = Annotated[value_type, option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
     )
-
-
-def _is_repeatable(field: Any) -> bool:
-    """Return whether a flag may be given several times: the field is a list or a mapping."""
-    return get_origin(field.annotation) in (tuple, dict)
 
 
 # ------------------------------------------------------------------------------------------------------ reading values
@@ -124,25 +135,26 @@ def read_settings(
     models: Mapping[str, type[Options]],
     fields: Mapping[str, Any],
     flag_values: Mapping[str, Any],
-    set_texts: Sequence[str] | None,
+    from_set: Mapping[str, Any],
     config: Path | None,
 ) -> dict[str, Options]:
-    """Read one object of each model, by the name of its parameter, from flags, --set and the file."""
-    from_flags = {
-        name: value for name, value in flag_values.items() if value is not None and value != []
-    }
-    from_set = _read_set_texts(set_texts or (), fields)
+    """Merge the three sources, and return an object of each model, by the name of its parameter.
+
+    fields: those of all models. flag_values: None or [] for a flag that is not on the line.
+    """
+    from_flags = {}
+    for name, value in flag_values.items():
+        if value is None or value == []:
+            continue
+        is_mapping = get_origin(fields[name].annotation) is dict
+        from_flags[name] = read_pairs(name, value) if is_mapping else value
     from_file = {} if config is None else read_config(config, fields)
 
-    # Later sources override earlier ones.
     merged: dict[str, Any] = {}
-    for source in (from_file, from_set, from_flags):
+    for source in (from_file, from_set, from_flags):  # later sources override earlier ones
         for name, value in source.items():
             earlier = merged.get(name)
-            if isinstance(earlier, Mapping) and isinstance(value, list):
-                value = read_pairs(name, value)
             if isinstance(earlier, Mapping) and isinstance(value, Mapping):
-                # Entries of a mapping, such as weights, are merged one by one.
                 value = {**earlier, **value}
             merged[name] = value
 
@@ -165,33 +177,31 @@ def read_settings(
     return objects
 
 
-def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the settings of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
-    entries: dict[str, list[tuple[str, str]]] = {}  # name of a field → keys in it, and values
+def _read_set_texts(texts: Iterable[str], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the texts of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
+    values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             remedy = "For example pool=run."
             raise InvalidInput("options", "--set", "KEY=VALUE", got=repr(text), remedy=remedy)
-        name, _, inner = key.strip().partition(".")
+        name, _, entry = key.strip().partition(".")
         name = name.replace("-", "_")
         if name not in fields:
             raise UnknownOption.of("options", "--set", key, _list_settings(fields))
-        if get_origin(fields[name].annotation) is dict and not inner:
-            inner, _, value = value.rpartition("=")  # --set weight=Facts=2 is --set weight.Facts=2
-        entries.setdefault(name, []).append((inner, value))
-    values: dict[str, Any] = {}
-    for name, pairs in entries.items():
-        inner_keys = [inner for inner, _ in pairs]
-        if get_origin(fields[name].annotation) is tuple:
-            values[name] = [value for _, value in pairs if value.strip() != "[]"]  # [] sets none
-        elif len(set(inner_keys)) < len(pairs):
-            twice = f"--set {name}.{inner_keys[-1]}".rstrip(".")
+        field_type = get_origin(fields[name].annotation)
+        if field_type is tuple:
+            earlier_values = values.setdefault(name, [])
+            if value.strip() != "[]":  # [] sets none
+                earlier_values.append(value)
+            continue
+        if field_type is dict and not entry:
+            entry, _, value = value.rpartition("=")  # --set weight=Facts=2 is --set weight.Facts=2
+        entries = values.setdefault(name, {}) if entry else values
+        if not isinstance(entries, dict) or (entry or name) in entries:
+            twice = f"--set {name}.{entry}".rstrip(".")
             raise InvalidInput("options", twice, allowed="given once", got="two values")
-        elif inner_keys == [""]:
-            values[name] = pairs[0][1]
-        else:
-            values[name] = dict(pairs)
+        entries[entry or name] = value
     return values
 
 
