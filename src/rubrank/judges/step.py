@@ -86,11 +86,12 @@ def find_judged_cells(
         [[reason.startswith(NEEDS_JUDGE) for reason in row] for row in reasons], dtype=bool
     )
     judged_GK = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
-    from rubrank.judges.prompting import has_prompt
+    from rubrank.judges.prompting.prompt_files import list_prompt_names
 
     for k, criterion in enumerate(criteria):
         # A user's verifier that gives up may have neither a question nor a prompt.
-        can_be_asked = criterion.question is not None or has_prompt(criterion.prompt_name)
+        has_prompt = criterion.prompt_name in list_prompt_names()
+        can_be_asked = criterion.question is not None or has_prompt
         if judges.judge_of(criterion.name) is None or not can_be_asked:
             judged_GK[:, k] = False
     if judges.cascade:

@@ -6,7 +6,6 @@ from rubrank.judges.judge import Judge
 from rubrank.judges.prompting.calls import (
     absolute_call,
     batched_call,
-    has_prompt,
     listwise_call,
     pairwise_call,
 )
@@ -14,7 +13,6 @@ from rubrank.judges.prompting.calls import (
 __all__ = [
     "absolute_call",
     "batched_call",
-    "has_prompt",
     "listwise_call",
     "pairwise_call",
     "select_prompt_options",

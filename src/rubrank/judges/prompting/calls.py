@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rubrank._plain import shorten
@@ -58,7 +58,6 @@ from rubrank.judges.prompting.reply_form import (
     describe_numbers,
     describe_scale,
     join_options,
-    load_cannot_judge_word,
     make_batch_keys,
     make_entry_schema,
     make_form,
@@ -72,11 +71,6 @@ from rubrank.judges.prompting.reply_form import (
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
-
-
-def has_prompt(name: str) -> bool:
-    """Is there a prompt file for the criterion of this name? A criterion with a question needs none."""
-    return name in list_prompt_names()
 
 
 @only_our_errors
@@ -102,21 +96,24 @@ def absolute_call(
     reply_form = fill(
         frame[_choose_reply_section(form)], values=describe_numbers(form.scale, prompt_language)
     )
-    parts = _make_parts_about_criterion(
+    labels = load_labels(prompt_language)
+    return _make_call_about_criterion(
         frame,
         criterion,
         prompt,
         form,
         [rollout],
         description=_describe_criterion(criterion, prompt, form),
-        reply=_join_lines(
-            fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)
+        reply=_join(
+            "\n",
+            fill(frame["reply"], form=reply_form),
+            _describe_cannot_judge(form, prompt_language),
         ),
         examples=show_score_examples(criterion, prompt, form, examples),
-        responses={"response": _show_single_response(rollout, prompt_language)},
-    )
-    return parts.make_call(
-        make_entry_schema(form, prompt_language), criterion.name, order, template
+        responses={"response": f"{labels['response']}\n{show_response(rollout, labels)}"},
+        schema=make_entry_schema(form, prompt_language),
+        order=order,
+        template=template,
     )
 
 
@@ -147,24 +144,25 @@ def batched_call(
         if not entry.is_question:
             description = _describe_criterion(entry.criterion, entry.prompt, entry.form, entry.key)
             cannot_judge = _describe_cannot_judge(entry.form, prompt_language)
-            library_criteria.append(_join_lines(description, cannot_judge))
+            library_criteria.append(_join("\n", description, cannot_judge))
     prompts = [entry.prompt for entry in entries]
-    parts = _PromptParts(
+    labels = load_labels(prompt_language)
+    return _make_call(
         frame,
         prompts,
         task=fill(frame["task"], count=len(criteria)),
         criteria=[*_describe_questions(frame, entries), *library_criteria],
         reply=_describe_batch_reply(frame, entries),
-        examples=_join_parts(example_texts),
+        examples=_join("\n\n", *example_texts),
         shared_data=_show_data(criteria, prompts, [rollout]),
-        responses={"response": _show_single_response(rollout, prompt_language)},
+        responses={"response": f"{labels['response']}\n{show_response(rollout, labels)}"},
         end=frame["end"],
-    )
-    schema = make_object_schema(
-        {entry.key: make_entry_schema(entry.form, prompt_language) for entry in entries}
-    )
-    return parts.make_call(
-        schema, ", ".join(criterion.name for criterion in criteria), order, template
+        schema=make_object_schema(
+            {entry.key: make_entry_schema(entry.form, prompt_language) for entry in entries}
+        ),
+        about=", ".join(criterion.name for criterion in criteria),
+        order=order,
+        template=template,
     )
 
 
@@ -189,23 +187,23 @@ def pairwise_call(
     cannot_judge = _describe_cannot_judge(form, prompt_language, section="cannot")
     response_a = show_response(first, labels, "_A")
     response_b = show_response(second, labels, "_B")
-    parts = _make_parts_about_criterion(
+    return _make_call_about_criterion(
         frame,
         criterion,
         prompt,
         form,
         [first, second],
         description=_describe_comparison(criterion, prompt, form, frame),
-        reply=_join_lines(fill(frame["reply"], findings=findings), cannot_judge),
+        reply=_join("\n", fill(frame["reply"], findings=findings), cannot_judge),
         examples=show_pair_examples(criterion, prompt, examples),
         responses={
             "responses": f"{frame['heading']}\n\n{response_a}\n\n{response_b}",
             "response_a": response_a,
             "response_b": response_b,
         },
-    )
-    return parts.make_call(
-        make_pairwise_schema(prompt, prompt_language), criterion.name, order, template
+        schema=make_pairwise_schema(prompt, prompt_language),
+        order=order,
+        template=template,
     )
 
 
@@ -229,98 +227,99 @@ def listwise_call(
         show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)
     ]
     cannot_judge = fill(frame["cannot"], reason=form.cannot_judge) if form.cannot_judge else ""
-    parts = _make_parts_about_criterion(
+    return _make_call_about_criterion(
         frame,
         criterion,
         prompt,
         form,
         rollouts,
         description=_describe_comparison(criterion, prompt, form, frame),
-        reply=_join_lines(frame["reply"], cannot_judge),
+        reply=_join("\n", frame["reply"], cannot_judge),
         examples=show_list_examples(criterion, prompt, examples),
         responses={"responses": "\n\n".join([frame["heading"], *responses])},
-    )
-    return parts.make_call(
-        make_listwise_schema(prompt, len(rollouts)), criterion.name, order, template
+        schema=make_listwise_schema(prompt, len(rollouts)),
+        order=order,
+        template=template,
     )
 
 
 # --------------------------------------------------------------------------------------------------- parts of a prompt
 
 
-@dataclass(frozen=True)
-class _PromptParts:
-    """The texts that a call is made of."""
+def _make_call(
+    frame: Prompt,
+    prompts: Sequence[Prompt],
+    *,
+    task: str,
+    criteria: Sequence[str],
+    reply: str,
+    examples: str,
+    shared_data: tuple[str, str],
+    responses: Mapping[str, str],
+    end: str,
+    schema: Mapping[str, Any],
+    about: str,
+    order: Order,
+    template: Template | None,
+    criterion_slots: Mapping[str, str] | None = None,
+) -> Call:
+    """Return a call with these texts, in the given order or in the slots of the template.
 
-    frame: Prompt
-    prompts: Sequence[Prompt]
-    """Of the criteria."""
-    task: str
-    criteria: Sequence[str]
-    reply: str
-    examples: str
-    shared_data: tuple[str, str]
-    """Conversation and reference material, which all responses to a query share."""
-    responses: Mapping[str, str]
-    """Text by template slot; the first one contains all responses."""
-    end: str
-    criterion_slots: Mapping[str, str] = field(default_factory=dict)
-    """Slots of a template that only a call about one criterion fills."""
-
-    def make_call(
-        self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None
-    ) -> Call:
-        """Return the call, with the parts in this order, or in the slots of the template."""
-        kind = self.frame.name.strip("_")
-        common = load_prompt("_common", self.frame.language)
-        rules = f"{common['role']}\n{common['data']}"
-        conversation, reference = self.shared_data
-        data = [conversation, reference, next(iter(self.responses.values()))]
-        # The versions are part of the key in the cache: calls with a changed text are sent again.
-        files = [common, self.frame, *self.prompts]
-        versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
-        if template is not None:
-            slots = {
-                **dict.fromkeys(SLOTS, ""),
-                "rules": rules,
-                "task": self.task,
-                "criteria": _join_parts(self.criteria),
-                "examples": self.examples,
-                "reply": self.reply,
-                "conversation": conversation,
-                "reference": reference,
-                **self.responses,
-                **self.criterion_slots,
-            }
-            messages = template.messages(slots)
-            versions.append(template.version)
+    prompts: of the criteria. about: the names of the criteria.
+    shared_data: conversation and reference material, which all responses to a query share.
+    responses: text by template slot; the first one contains all responses.
+    criterion_slots: slots of a template that only a call about one criterion fills.
+    """
+    kind = frame.name.strip("_")
+    common = load_prompt("_common", frame.language)
+    rules = f"{common['role']}\n{common['data']}"
+    conversation, reference = shared_data
+    data = [conversation, reference, next(iter(responses.values()))]
+    # The versions are part of the key in the cache: calls with a changed text are sent again.
+    files = [common, frame, *prompts]
+    versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
+    if template is not None:
+        slots = {
+            **dict.fromkeys(SLOTS, ""),
+            "rules": rules,
+            "task": task,
+            "criteria": _join("\n\n", *criteria),
+            "examples": examples,
+            "reply": reply,
+            "conversation": conversation,
+            "reference": reference,
+            **responses,
+            **(criterion_slots or {}),
+        }
+        messages = template.messages(slots)
+        versions.append(template.version)
+    else:
+        if order == "question_first":
+            system = [rules, task, *criteria, reply, examples]
+            user = [*data, end]
         else:
-            if order == "question_first":
-                system = [rules, self.task, *self.criteria, self.reply, self.examples]
-                user = [*data, self.end]
-            else:
-                system = [rules, self.task]
-                user = [*data, *self.criteria, self.examples, self.reply, self.end]
-                versions.append("data first")
-            messages = [
-                {"role": "system", "content": _join_parts(system)},
-                {"role": "user", "content": _join_parts(user)},
-            ]
-        # Data is defused when it is fenced; here it is done for the questions and examples of the user.
-        safe_messages = [
-            {"role": message["role"], "content": defuse(message["content"])} for message in messages
+            system = [rules, task]
+            user = [*data, *criteria, examples, reply, end]
+            versions.append("data first")
+        messages = [
+            {"role": "system", "content": _join("\n\n", *system)},
+            {"role": "user", "content": _join("\n\n", *user)},
         ]
-        return Call(
-            tuple(safe_messages),
-            schema,
-            prompt_version=f"{kind}-{self.frame.language} {', '.join(versions)}",
-            purpose=f"{shorten(about, 80)} ({kind})",
-            shares_data=order == "data_first" and template is None,
-            data=defuse(_join_parts(data)),
-        )
+    # Data is defused when it is fenced; here it is done for the questions and examples of the user.
+    safe_messages = [
+        {"role": message["role"], "content": defuse(message["content"])} for message in messages
+    ]
+    return Call(
+        tuple(safe_messages),
+        schema,
+        prompt_version=f"{kind}-{frame.language} {', '.join(versions)}",
+        purpose=f"{shorten(about, 80)} ({kind})",
+        shares_data=order == "data_first" and template is None,
+        data=defuse(_join("\n\n", *data)),
+    )
 
 
-def _make_parts_about_criterion(
+def _make_call_about_criterion(
     frame: Prompt,
     criterion: Criterion,
     prompt: Prompt,
@@ -331,17 +330,19 @@ def _make_parts_about_criterion(
     reply: str,
     examples: str,
     responses: Mapping[str, str],
-) -> _PromptParts:
-    """Return the parts of a call about one criterion.
+    schema: Mapping[str, Any],
+    order: Order,
+    template: Template | None,
+) -> Call:
+    """Return a call about one criterion.
 
-    description: the criterion as the judge reads it. responses: as in `_PromptParts`.
+    description: the criterion as the judge reads it. The other texts are as in `_make_call`.
     """
-    labels = load_labels(prompt.language)
     name = put_on_one_line(criterion.name)
-    anchors = _describe_values(form, labels)
+    anchors = _describe_values(form, load_labels(prompt.language))
     if form.items is None:
         anchors = anchors[1:]  # without the heading
-    return _PromptParts(
+    return _make_call(
         frame,
         [prompt],
         task=frame["task"],
@@ -351,6 +352,10 @@ def _make_parts_about_criterion(
         shared_data=_show_data([criterion], [prompt], rollouts),
         responses=responses,
         end=fill(frame["end"], name=name, count=len(rollouts)),
+        schema=schema,
+        about=criterion.name,
+        order=order,
+        template=template,
         criterion_slots={
             "name": name,
             "question": _fill_question(criterion, prompt),
@@ -359,12 +364,9 @@ def _make_parts_about_criterion(
     )
 
 
-def _join_parts(parts: Sequence[str]) -> str:
-    return "\n\n".join(part for part in parts if part)
-
-
-def _join_lines(*lines: str) -> str:
-    return "\n".join(line for line in lines if line)
+def _join(separator: str, *parts: str) -> str:
+    """Return the parts that are not empty, as one text."""
+    return separator.join(part for part in parts if part)
 
 
 def _show_data(
@@ -376,12 +378,7 @@ def _show_data(
         f"{fill(labels['reference'], name=names)}\n{text}"
         for names, text in group_references(criteria, prompts, rollouts).items()
     ]
-    return show_conversation(rollouts[0], labels), _join_parts(references)
-
-
-def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
-    labels = load_labels(language)
-    return f"{labels['response']}\n{show_response(rollout, labels)}"
+    return show_conversation(rollouts[0], labels), _join("\n\n", *references)
 
 
 # ------------------------------------------------------------------------------------------------------ one criterion
@@ -409,23 +406,26 @@ def _describe_criterion(
     lines += _describe_values(form, labels)
     if criterion.direction == "lower":
         lines.append(labels["lower"])
-    return _join_lines(*lines)
+    return _join("\n", *lines)
 
 
 def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = False) -> str:
     """Return the question, what counts and what does not, and the parameters. alone: without what counts."""
     labels = load_labels(prompt.language)
     guidelines = "" if alone else describe_guidelines(prompt)
-    return _join_lines(
-        _fill_question(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels)
+    return _join(
+        "\n",
+        _fill_question(criterion, prompt),
+        guidelines,
+        show_parameters(criterion, prompt, labels),
     )
 
 
 def describe_guidelines(prompt: Prompt) -> str:
     """Return what counts, what does not, and what to do in doubt; the same for all questions of a user."""
     labels = load_labels(prompt.language)
-    return _join_lines(
-        *(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges"))
+    return _join(
+        "\n", *(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges"))
     )
 
 
@@ -470,7 +470,7 @@ def _describe_cannot_judge(form: ReplyForm, language: PromptLanguage, section: s
             _choose_reply_section(form)
         ]
     text = load_prompt("_common", language)[section]
-    return fill(text, reason=form.cannot_judge, word=load_cannot_judge_word(language))
+    return fill(text, reason=form.cannot_judge, word=load_labels(language)["cannot"])
 
 
 # ------------------------------------------------------------------------------------------------------------ a batch
@@ -514,11 +514,11 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
     else:
         usual_scale = ""
     for entry, scale in zip(questions, scales, strict=True):
-        lines.append(_describe_question(entry, "" if scale == usual_scale else scale, labels))
-    return [_join_lines(*lines)]
+        lines.append(_describe_question_line(entry, "" if scale == usual_scale else scale, labels))
+    return [_join("\n", *lines)]
 
 
-def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
+def _describe_question_line(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
     """Return a line such as "c3: Is it polite?"; scale: its values, if they are not the usual ones."""
     criterion = entry.criterion
     question = _fill_question(criterion, entry.prompt)
@@ -527,7 +527,7 @@ def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]
     if not name_is_shown:
         heading = f"{entry.key} ({put_on_one_line(criterion.name)}): {question}"
     direction = labels["lower"] if criterion.direction == "lower" else ""
-    below = _join_lines(show_parameters(criterion, entry.prompt, labels), scale, direction)
+    below = _join("\n", show_parameters(criterion, entry.prompt, labels), scale, direction)
     return f"### {heading}\n{below}" if below else heading
 
 

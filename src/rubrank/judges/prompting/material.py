@@ -143,29 +143,23 @@ def group_references(
 
     Criteria that need the same material share an entry, "Facts, Dose": it is sent once.
     """
+    roles = {message.role for message in rollouts[0].prompt}
     names_of_text: dict[str, list[str]] = {}
     for criterion, prompt in zip(criteria, prompts, strict=True):
-        text = _show_references(criterion, prompt, rollouts)
-        if text:
-            names_of_text.setdefault(text, []).append(put_on_one_line(criterion.name))
+        references = _find_references(criterion, prompt, rollouts)
+        texts = dict.fromkeys(map(as_text, references))  # without repetitions
+        blocks = [fence("reference", text) for text in texts]
+        available = {
+            "reference": bool(texts),
+            "system prompt": bool(roles & {"system", "developer"}),
+            "earlier turns": "assistant" in roles,
+        }
+        if not all(available[need] for need in prompt.needs) and prompt.get("without"):
+            blocks.append(prompt.get("without"))
+        if blocks:
+            name = put_on_one_line(criterion.name)
+            names_of_text.setdefault("\n".join(blocks), []).append(name)
     return {", ".join(names): text for text, names in names_of_text.items()}
-
-
-def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> str:
-    """Return the fenced reference material of a criterion, and what to do if something it needs is not there."""
-    texts = list(
-        dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts))
-    )
-    blocks = [fence("reference", text) for text in texts]
-    roles = {message.role for message in rollouts[0].prompt}
-    available = {
-        "reference": bool(texts),
-        "system prompt": bool(roles & {"system", "developer"}),
-        "earlier turns": "assistant" in roles,
-    }
-    if not all(available[need] for need in prompt.needs) and prompt.get("without"):
-        blocks.append(prompt.get("without"))
-    return "\n".join(blocks)
 
 
 def count_references(
@@ -199,22 +193,18 @@ def show_parameters(criterion: Criterion, prompt: Prompt, labels: Mapping[str, s
     references = prompt.needs.get("reference", ())
     lines = []
     for name, value in criterion.params.items():
-        if name not in references and not _is_empty(value):
-            lines.append(f"- {_describe_parameter(name, value, prompt, labels)}")
+        if name in references or _is_empty(value):
+            continue
+        # In the words of the prompt file, if it has some for this value or this parameter.
+        sentence = prompt.params.get(f"{name}={str(value).lower()}")
+        if sentence is None:
+            items = value if isinstance(value, list | tuple) else [value]
+            text = put_on_one_line(", ".join(as_json(item) for item in items))
+            sentence = prompt.params.get(name, "").replace("{}", text)
+            if not sentence:
+                sentence = fill(labels["param"], name=put_on_one_line(name), value=text)
+        lines.append(f"- {sentence}")
     return "\n".join([labels["params"], *lines]) if lines else ""
-
-
-def _describe_parameter(name: str, value: Any, prompt: Prompt, labels: Mapping[str, str]) -> str:
-    """Return a parameter in the words of the prompt file, or as name and value."""
-    exact = prompt.params.get(f"{name}={str(value).lower()}")
-    if exact is not None:
-        return exact
-    items = value if isinstance(value, list | tuple) else [value]
-    text = put_on_one_line(", ".join(as_json(item) for item in items))
-    sentence = prompt.params.get(name)
-    if sentence:
-        return sentence.replace("{}", text)
-    return fill(labels["param"], name=put_on_one_line(name), value=text)
 
 
 # --------------------------------------------------------------------------------------------------------- plain text

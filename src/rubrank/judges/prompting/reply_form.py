@@ -217,12 +217,7 @@ def map_pairwise_findings_to_numbers() -> dict[str, tuple[float, ...]]:
 
 def _map_cannot_judge_to_numbers() -> dict[str, tuple[float, ...]]:
     """Return "cannot be judged" in every language, with no number."""
-    return {fold_word(load_cannot_judge_word(language)): () for language in LANGUAGES}
-
-
-def load_cannot_judge_word(language: PromptLanguage) -> str:
-    """Return the finding of a judge that cannot judge."""
-    return load_labels(language)["cannot"]
+    return {fold_word(load_labels(language)["cannot"]): () for language in LANGUAGES}
 
 
 # ------------------------------------------------------------------------------------------------------------ in words
@@ -297,7 +292,9 @@ def _make_finding_schema(
     words: Sequence[str], cannot_judge: str, language: PromptLanguage
 ) -> dict[str, Any]:
     """Return the schema of a finding: one of the words, or "cannot be judged" if that is allowed."""
-    options = [*words, load_cannot_judge_word(language)] if cannot_judge else list(words)
+    options = list(words)
+    if cannot_judge:
+        options.append(load_labels(language)["cannot"])
     return {"type": "string", "enum": options}
 
 
