@@ -8,14 +8,15 @@ True
 >>> claims("Although Lady Gaga was asked, Shakira performed.", "Lady Gaga", question)
 False
 
-The first sentences and the last are searched for the truth, in one of these forms:
-1. The truth itself, in a claiming place: at the end of a clause behind a word for "is" (or a colon), or at the
-   beginning of the sentence before a verb.
-2. If the question is known and does not name the truth: a form of it (`_list_forms`) anywhere in the sentence, with
-   other endings (Paříž, v Paříži), without middle names, or without words that the question gives ("President Obama").
-3. A date in another notation, or all parts of a list, perhaps in another order.
-What is denied, hedged ("Paris or Lyon"), compared with, one of several names, or part of a longer name is no claim (see
-`surroundings`).
+The first sentence (the first two if the question is known) and the last are searched for the truth:
+1. `_states`: the truth stands letter by letter where an answer stands: at the end of a clause behind "is" or a colon
+   ("It is Paris."), or at the beginning of the sentence before a verb ("Paris is the capital.").
+2. `_mentions`, if the question is known and does not name the truth: a form of the truth stands anywhere in the
+   sentence, perhaps with another ending (Paříž, v Paříži), without middle names, or without words that the question
+   gives ("President Obama").
+3. `_names_date`, `_lists_parts`: the sentence gives the date in another notation, or all parts of a list.
+In all three, `_is_answer` rejects a truth that is denied, doubted, hedged ("Paris or Lyon"), only compared with, one of
+several names, or a part of a longer name. `surroundings` has the tests that need only the words around the truth.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from rubrank.verifiers.truth.surroundings import (
 
 _LONGEST_SENTENCE = 600  # characters of a sentence that may claim something
 _LONGEST_QUESTION = 20_000  # characters at the end of a question that are searched
+_MOST_MENTIONS = 20  # of the truth in one sentence
 _MOST_WORDS = 400  # words of a sentence or question that are compared; later ones are not seen
 
 _ENGLISH_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -55,7 +57,7 @@ _IS = rf"(?:{write_pattern(read_phrases('is'))}|[은는이가](?=\s)|[:：=＝�
 # Small words and marks that may stand between "is" and the truth: "is certainly the city of **".
 _SMALL = rf"(?:{OPENING_MARKS}|{write_pattern(read_phrases('small'))}|\b[dl]['’])*"
 _CLAIM_BEFORE = re.compile(rf"{_IS}{_SMALL}\Z", re.IGNORECASE)
-# What it is may stand before its name: "is the German composer …", 是唐代诗人…. Not "is the capital of …".
+# "is" and a description before the name: "is the German composer …", 是唐代诗人…. Not "is the capital of …".
 _DESCRIBED_BEFORE = re.compile(
     r"""\b(?:is|was|are|were|est|es|é|è|ist|war)\s+
     (?:the|a|an|la|le|el|il|o|der|die|das|un|une|una|ein|eine)\s+
@@ -67,7 +69,7 @@ _DESCRIBED_BEFORE = re.compile(
     | (?:是|为)[^，。；、！？或和与及不非没比跟同,.;\s]{1,10}\Z""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Nothing but marks, "so" or "therefore", and small words stands before the truth.
+# The truth begins the sentence: only marks, "so" or "therefore", and small words stand before it.
 _START_BEFORE = re.compile(
     rf"\A(?:{OPENING_MARKS}|[#>-])*(?:{write_pattern(read_phrases('opening'))}[\s,，:：]*)?{_SMALL}\Z",
     re.IGNORECASE,
@@ -105,7 +107,7 @@ _AND = write_pattern(read_phrases("and"))
 # The sentence only supposes or reports: "might", "some say", "used to be".
 _DOUBT = re.compile(write_pattern(read_phrases("doubt")), re.IGNORECASE)
 _NEGATION = re.compile(write_pattern(read_phrases("negation")), re.IGNORECASE)
-# What stands before a thing that is only compared with, or only helps to find another: "unlike Paris".
+# Words before a thing that is compared with the answer, or only helps to find it: "unlike Paris", "near Paris".
 _RELATED_BEFORE = re.compile(
     rf"({write_pattern(read_phrases('related'))})[\s\"“'‘「《(*_]*\Z", re.IGNORECASE
 )
@@ -136,6 +138,7 @@ _UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
 _WORD = re.compile(
     rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+(?:['’][^\W\d_]{{1,2}}\b)?"
 )
+_GROUPED_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?!\d)")  # 7 000
 _ARTICLES = word_set("a an the The")  # "A" may be a name
 _SHORT_WORDS = word_set("yes no true false none zero one two")
 # Languages whose nouns and names change their endings: Paříž, v Paříži.
@@ -175,10 +178,8 @@ def claims(answer: str, truth: str, question: str = "") -> bool:
     prose, entries = separate_list(answer)
     if entries and is_asked and _lists_parts(", ".join(entries), truth, question, language):
         return True
-    sentences = [
-        _join_digits(_simplify(sentence[:_LONGEST_SENTENCE])) for sentence in split_sentences(prose)
-    ]
-    truth = _join_digits(_simplify(truth).strip(" .。"))
+    sentences = [_simplify(sentence[:_LONGEST_SENTENCE]) for sentence in split_sentences(prose)]
+    truth = _simplify(truth).strip(" .。")
     if not sentences or not truth:
         return False
     candidates = sentences[: 2 if is_asked else 1]
@@ -211,47 +212,44 @@ def separate_list(answer: str) -> tuple[str, list[str]]:
 
 
 def _simplify(text: str) -> str:
-    """Return the text in one width, in Simplified characters, with single spaces."""
+    """Return the text in one width, in Simplified characters, with single spaces, 7 000 as 7000 and 2nd as 2."""
     text = unicodedata.normalize("NFKC", replace_surrogates(text))
     if not text.isascii():
         text = load_converter("t2s").convert(text).replace("ß", "ss")
-    return " ".join(text.split())
+    text = _GROUPED_NUMBER.sub(lambda number: number[0].replace(" ", ""), " ".join(text.split()))
+    return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
 
 
 # ---- the three ways to claim ----------------------------------------------------------------------------------------
 
 
 def _states(sentence: str, truth: str, question: str) -> bool:
-    """Does the truth stand in a claiming place of the sentence, letter by letter?"""
+    """Does the truth end a clause after "is", or begin the sentence before a verb or the end of a clause?"""
     left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
     right = r"(?!\w)" if _is_spaced(truth[-1]) else ""
-    # Its own words may be joined by hyphens.
+    # The words of the truth may be joined by hyphens.
     words = r"[\s\-‐]+".join(map(re.escape, truth.replace("-", " ").split()))
-    places = re.finditer(left + words + right, sentence, re.IGNORECASE)
-    return any(
-        _is_in_claiming_place(sentence, *place.span(), question)
-        and _is_answer(sentence, *place.span(), [truth.casefold()], question)
-        for place in itertools.islice(places, 20)
-    )
-
-
-def _is_in_claiming_place(sentence: str, start: int, end: int, question: str) -> bool:
-    """Does sentence[start:end] end a clause after "is", or begin the sentence before "is" or the end of a clause?"""
-    before = sentence[:start]
-    after = sentence[end:]
-    ends_clause = _CLAUSE_END.match(after) is not None
-    is_named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
-    if is_named and ends_clause:
-        return True
-    begins_sentence = _START_BEFORE.match(before) is not None
-    return begins_sentence and (_VERB_AFTER.match(after) is not None or ends_clause)
+    mentions = re.finditer(left + words + right, sentence, re.IGNORECASE)
+    for mention in itertools.islice(mentions, _MOST_MENTIONS):
+        before = sentence[: mention.start()]
+        after = sentence[mention.end() :]
+        ends_clause = _CLAUSE_END.match(after) is not None
+        if _START_BEFORE.match(before):
+            is_claimed = ends_clause or _VERB_AFTER.match(after) is not None
+        else:
+            is_claimed = ends_clause and bool(
+                _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
+            )
+        if is_claimed and _is_answer(sentence, *mention.span(), [truth.casefold()], question):
+            return True
+    return False
 
 
 def _mentions(sentences: list[str], truth: str, question: str, language: str) -> bool:
     """Does one of the sentences answer the question with a form of the truth that the question does not name?
 
-    If the first sentence answers with another name, the later ones only tell more about that name, so that the truth in
-    them is no answer.
+    If the first sentence answers with another name, later ones only tell more about that name: a truth in them does not
+    count.
     """
     for form in _list_forms(truth, question, language):
         letters = "".join(form)
@@ -378,7 +376,7 @@ def _lists_parts(sentence: str, truth: str, question: str, language: str) -> boo
     return len(entries) <= len(parts)
 
 
-# ---- what speaks against a claim ------------------------------------------------------------------------------------
+# ---- what rules a claim out -----------------------------------------------------------------------------------------
 
 
 def _is_answer(sentence: str, start: int, end: int, truth_words: list[str], question: str) -> bool:
@@ -394,7 +392,14 @@ def _is_answer(sentence: str, start: int, end: int, truth_words: list[str], ques
     related = _RELATED_BEFORE.search(before)
     if related and not re.search(rf"\b{re.escape(related[1])}\b", question, re.IGNORECASE):
         return False
-    if _is_in_denying_clause(unquoted, start, end, question):
+    # The clause around the truth denies something, or only prepares the answer ("While Paris applied, …"). A negative
+    # question allows a denial: "Asana did not report." answers "Which company did not report?".
+    masked = mask_expressions(unquoted)
+    clause_before = _CLAUSE_SIGN.split(masked[:start])[-1]
+    clause = f"{clause_before} {_DENIAL_END.split(masked[end:])[0]}"
+    if _CONCESSION.match(clause_before):
+        return False
+    if _NEGATION.search(clause) and not _NEGATION.search(question):
         return False
     if _HYPHEN_BEFORE.search(before) or _is_start_of_name(sentence[start:end], after, question):
         return False
@@ -412,19 +417,6 @@ def _blank_quotations(text: str, source: str | None = None) -> str:
         return quotation[0] if is_from_elsewhere else " " * len(quotation[0])
 
     return _QUOTED.sub(write_blanks, text)
-
-
-def _is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> bool:
-    """Does the clause around sentence[start:end] deny something, or only concede it ("While Paris applied, …")?
-
-    A negative question allows a negative clause: "Asana did not report." answers "Which company did not report?".
-    """
-    sentence = mask_expressions(sentence)
-    clause_before = _CLAUSE_SIGN.split(sentence[:start])[-1]
-    clause = f"{clause_before} {_DENIAL_END.split(sentence[end:])[0]}"
-    if _CONCESSION.match(clause_before):
-        return True
-    return _NEGATION.search(clause) is not None and _NEGATION.search(question) is None
 
 
 def _is_start_of_name(mention: str, after: str, question: str) -> bool:
@@ -448,7 +440,7 @@ def _is_start_of_name(mention: str, after: str, question: str) -> bool:
     # the question gives it: "in October 1993" answers "In which month of 1993 …?".
     next_words = _list_words(after[:100])
     if not next_words:
-        return False  # there is only an article behind it, as in a text that breaks off: "the dragon The"
+        return False  # only an article follows, as in a text that breaks off: "the dragon The"
     return next_words[0] not in set(_list_words(question))
 
 
@@ -480,16 +472,6 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
         if is_other and is_of_same_kind:
             return True
     return False
-
-
-def _join_digits(text: str) -> str:
-    """Return the text with 7 000 as 7000, and 2nd as 2."""
-    text = re.sub(
-        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)",
-        lambda match: match[1] + re.sub(r"\D", "", match[2]),
-        text,
-    )
-    return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------
@@ -532,10 +514,10 @@ def _split_words(text: str, language: str = "") -> list[_Word]:
 
 
 def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
-    """Return the places (start, end) where the words follow each other; the last may have an English plural ending.
+    """Return the places (start, end) where the words follow each other.
 
-    In a `language` that inflects, words may have other endings.
-    In scripts without spaces, the first place of the same characters is returned.
+    The last word may have an English plural ending; in a `language` that inflects, each word may have another ending.
+    In scripts without spaces, only the first place with the same characters is returned.
     """
     joined = "".join(truth_words)
     if not all(char.isascii() or _is_spaced(char) for char in joined):
@@ -551,25 +533,20 @@ def _find_words(text: str, truth_words: list[str], language: str = "") -> list[t
     for i in range(len(words) - n + 1):
         row = [word.text for word in words[i : i + n]]
         is_same = row[:-1] == truth_words[:-1] and row[-1] in endings
-        is_other_form = language in _INFLECTED and _is_inflected(row, truth_words)
+        is_other_form = language in _INFLECTED and all(map(_share_stem, row, truth_words))
+        # "Jana Nováková" is another person than Jan Novák.
+        if row[-1] == f"{last}ova" and row[:-1] != truth_words[:-1]:
+            is_other_form = False
         if is_same or is_other_form:
             places.append((words[i].start, words[i + n - 1].end))
     return places
 
 
-def _is_inflected(row: list[str], truth_words: list[str]) -> bool:
-    """Are the words those of the truth with other endings? "Jana Nováková" is another person than Jan Novák."""
-    is_feminine = row[-1] == f"{truth_words[-1]}ova"
-    if is_feminine and row[:-1] != truth_words[:-1]:
-        return False
-    return all(map(_share_stem, row, truth_words))
-
-
 def _share_stem(word: str, other: str) -> bool:
     """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington?
 
-    Both come without accents. The order matters: Martina may be a form of Martin, but Martin is none of Martina. They
-    must share more than half of the longer word.
+    Both come without accents, and must share more than half of the longer word. The order matters: Martina may be a
+    form of Martin, but Martin is not a form of Martina.
     """
     if word == other:
         return True

@@ -5,11 +5,12 @@
 >>> find_formula("We get x + 7y", whole=False)
 'x + 7y'
 
-A comparison takes three steps, one for each of the first sections of this file:
+A comparison takes up to four steps, one for each section of this file:
 1. `find_formula` or `find_last_formula` takes the result out of a text, as a whole: the 7 in "x + 7y" is not a result.
 2. `read_formula` brings it into a canonical form: "\\frac12" and "$\\dfrac{1}{2}$" become "\\frac{1}{2}".
-3. `compare_formulas` compares two canonical forms. It returns None for pairs that need computer algebra, such as
-   (x + 1)^2 and x^2 + 2x + 1; `equal` decides those with math-verify in a worker process, which takes longer.
+3. `compare_formulas` compares two canonical forms.
+4. Only pairs such as (x + 1)^2 and x^2 + 2x + 1 need computer algebra. `compare_formulas` returns None for them, and
+   `equal` decides with math-verify, in a worker process, which takes much longer.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _PART = rf"""(?:
 )"""
 # A formula without delimiters: the "x + 7y" of "We get x + 7y here".
 _UNDELIMITED = re.compile(rf"{_PART}(?:[ \t]*+(?:,[ \t]?)?{_PART})*+", re.VERBOSE)
+_SENTENCE_MARKS = " \t,;*_=&"  # may stand around such a formula
 # An article at the edge of such a formula, which looks like a variable: the "a" of "a 3".
 _ARTICLE = re.compile(r"\A(?:a|A|I|an)\s+(?=[\w\\])|\s+(?:a|I)\Z")
 # A sign that it is a formula: a number, a variable beside an operator, a command. "x" alone is none.
@@ -162,29 +164,30 @@ def _list_formulas(text: str) -> list[str]:
 
 
 def _list_undelimited(text: str) -> list[str]:
-    """Return the formulas of a text without delimiters: "x + 7y" and "3" for "We get x + 7y and 3"."""
-    candidates = [_trim(match[0]) for match in _UNDELIMITED.finditer(text)]
-    return [candidate for candidate in candidates if _OPERAND.search(candidate)]
+    """Return the formulas of a text without delimiters: "x + 7y" and "3" for "We get x + 7y and 3".
+
+    Articles, punctuation and unmatched brackets of the sentence around a formula are removed.
+    """
+    formulas: list[str] = []
+    for match in _UNDELIMITED.finditer(text):
+        formula = _ARTICLE.sub("", match[0].strip(_SENTENCE_MARKS)).strip(_SENTENCE_MARKS)
+        # If the bracket of a sentence was taken along ("(x = 5"), only the last side is sure to be whole.
+        if "=" in formula and "," not in formula and formula.count("(") != formula.count(")"):
+            formula = formula.rpartition("=")[2]
+        for opening, closing in ("()", "[]", "{}"):
+            if formula.count(opening) > formula.count(closing):
+                formula = formula.removeprefix(opening)
+            elif formula.count(closing) > formula.count(opening):
+                formula = formula.removesuffix(closing)
+        formula = re.sub(r"\A[-–]\s+|[\s–-]+\Z", "", formula.strip())
+        if _OPERAND.search(formula):
+            formulas.append(formula)
+    return formulas
 
 
 def has_prose(text: str) -> bool:
     """Does the text have words other than LaTeX commands and their arguments?"""
     return _PROSE.search(_WORDS_OF_LATEX.sub(" ", text)) is not None
-
-
-def _trim(candidate: str) -> str:
-    """Return the formula without articles, punctuation and unmatched brackets of the sentence around it."""
-    candidate = candidate.strip(" \t,;*_=&")
-    candidate = _ARTICLE.sub("", candidate).strip(" \t,;*_=&")
-    # If the bracket of a sentence was taken along ("(x = 5"), only the last side is sure to be whole.
-    if "=" in candidate and "," not in candidate and candidate.count("(") != candidate.count(")"):
-        candidate = candidate.rpartition("=")[2]
-    for opening, closing in ("()", "[]", "{}"):
-        if candidate.count(opening) > candidate.count(closing):
-            candidate = candidate.removeprefix(opening)
-        elif candidate.count(closing) > candidate.count(opening):
-            candidate = candidate.removesuffix(closing)
-    return re.sub(r"\A[-–]\s+|[\s–-]+\Z", "", candidate.strip())
 
 
 # ---- the canonical form --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -64,17 +64,13 @@ class _Case:
         return f"read {result[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
-def _find_needs(params: Any) -> tuple[str, str] | None:
-    return ("math_verify", "math") if params.mode == "math" else None
-
-
 @verifier(
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
     version=11,
     cost="process",
-    needs=_find_needs,
+    needs=lambda params: ("math_verify", "math") if params.mode == "math" else None,
 )
 def ground_truth_match(
     rollout: Rollout,
@@ -221,14 +217,14 @@ def _compare_sets(case: _Case) -> Answer:
 
 
 def _compare_mathematics(case: _Case, seconds: float) -> Answer:
-    """Return the verdict by mathematical equality, which is computed only if the canonical forms do not decide."""
+    """Return the verdict by mathematical equality, which is computed only if canonical forms do not decide it."""
     reading = case.read()
     if _is_verbatim(reading.text, case.truths):
         return True, case.explain(reading.text, reading.how)
-    problem = _find_impossibility(reading.text) if reading.explicit else ""
-    if problem:
-        return False, f"{problem} ({reading.how}), {case.truths[0][:80]!r} expected"
     if reading.explicit:
+        problem = _find_impossibility(reading.text)
+        if problem:
+            return False, f"{problem} ({reading.how}), {case.truths[0][:80]!r} expected"
         written = find_formula(reading.text, whole=True) or reading.text
     else:
         written = find_last_formula(case.answer[-TAIL:])
@@ -265,7 +261,7 @@ def _drop_marks(text: str) -> str:
 
 
 def _find_impossibility(text: str) -> str:
-    """Return why the result is wrong for any truth (it contradicts itself, it is too large to compute), else ""."""
+    """Return why the result is wrong whatever the truth is, else "": a contradiction, an inequality, a huge number."""
     problem = read_quantity(text, listed=False).problem
     if problem.endswith(("contradicts itself", "is too large")):
         return problem

@@ -1,4 +1,4 @@
-"""What stands around a truth in its sentence and rules it out: a denial, other candidates, a longer name.
+"""Words around a truth in its sentence that rule it out: a denial, other candidates, a longer name, a range.
 
 >>> sentence = "The games were held in Paris, Lyon and Nice."
 >>> is_ruled_out(sentence, 23, 28, "Where were the games held?")
@@ -6,8 +6,8 @@ True
 >>> is_ruled_out("The games were held in Paris.", 23, 28, "Where were the games held?")
 False
 
-The words of all languages are tried together, since the language of one short sentence often cannot be told. They stand
-in data/claim_words.tsv.
+The words stand in data/claim_words.tsv. Those of all languages are tried together, because the language of one short
+sentence often cannot be told.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fold_accents(word: str) -> str:
 
 OPENING_MARKS = r"[\s*_\"“„‘'`「『《«(（$]"
 CLOSING_MARKS = r"[\s*_\"”“’'`」』》»)）$]*"
-_MARKS = "*_\"”’'`」』》» )）"  # that may stand behind the truth
+_MARKS = "*_\"”’'`」』》» )）"  # may stand behind the truth
 # "or" right before the truth.
 _ALTERNATIVE_BEFORE = re.compile(rf"(?:{ALTERNATIVE.pattern})\Z", re.IGNORECASE)
 
@@ -60,19 +60,16 @@ def is_ruled_out(sentence: str, start: int, end: int, question: str) -> bool:
         return True
     if truth[0].isdigit():
         return _is_other_number(before, after, question)
-    return (
-        _is_in_list(before, after, question)
-        or _BRACKETS_AFTER_TITLE.search(before[-90:]) is not None
-        or _is_end_of_name(before, truth, question)
-        or _is_relative_of(before, after, question)
-    )
+    if _is_in_list(before, after, question) or _is_end_of_name(before, truth, question):
+        return True
+    if _BRACKETS_AFTER_TITLE.search(before[-90:]):
+        return True
+    is_relative = _KIN_BEFORE.search(before[-40:]) or _KIN_AFTER.match(after[:40])
+    return bool(is_relative) and not _KIN_ASKED.search(question)
 
 
 def _has_alternative(before: str, truth: str, after: str) -> bool:
-    """Is another result offered beside it: "X or Y", "X/Y"?
-
-    Another spelling of the truth is no other result: "Émile (or Emile)".
-    """
+    """Is another result offered beside it: "X or Y", "X/Y"? Another spelling is not: "Émile (or Emile)"."""
     or_after = ALTERNATIVE.match(after.lstrip(_MARKS))
     if or_after:
         word = or_after[0].strip()
@@ -121,7 +118,7 @@ _COMMA_OR_AND_AFTER = re.compile(rf"[\"”»*_]*(?:[,、，]|\s{_AND}\s)")
 
 
 def _is_in_list(before: str, after: str, question: str) -> bool:
-    """Is it one of several names: "X and Y", "X, Y and Z", "X; Y"? Names that the question gives do not count."""
+    """Is it one of several names: "X and Y", "X, Y and Z", "X; Y"? Names in the question do not count."""
     if _COMMA_BEFORE.search(before[-10:]) and _COMMA_OR_AND_AFTER.match(after[:20]):
         return True
     entry = _NEXT_ENTRY.match(after)
@@ -145,7 +142,7 @@ def _is_new_name(text: str, question: str) -> bool:
 
 
 def _starts_name(word: str) -> bool:
-    """Is the first letter a capital, or of a script that has none and puts no spaces between words?"""
+    """Is the first letter a capital, or a letter of Chinese, Japanese or Korean?"""
     return word[0].isupper() or "\u3040" <= word[0] <= "\u9fff" or "\uac00" <= word[0] <= "\ud7af"
 
 
@@ -182,6 +179,8 @@ def _is_end_of_name(before: str, truth: str, question: str) -> bool:
     return word not in _TITLES and word not in question.casefold()
 
 
+# Somebody else is meant if the truth is X in "the brother of X", "X's student", X的弟弟, unless the question asks about
+# relatives.
 _KIN = write_pattern(read_phrases("kin"))
 # "the brother of ", "le fils du "
 _KIN_BEFORE = re.compile(
@@ -193,13 +192,6 @@ _KIN_BEFORE = re.compile(
 # "'s brother", " family", 的弟弟
 _KIN_AFTER = re.compile(rf"(?:['’]s?\s(?:\w+\s)?|\s|的|の){_KIN}", re.IGNORECASE)
 _KIN_ASKED = re.compile(rf"{_KIN}|{write_pattern(read_phrases('whose'))}", re.IGNORECASE)
-
-
-def _is_relative_of(before: str, after: str, question: str) -> bool:
-    """Is somebody else meant: "the brother of X", "X's student", X的弟弟? Not if the question asks about relatives."""
-    if not _KIN_BEFORE.search(before[-40:]) and not _KIN_AFTER.match(after[:40]):
-        return False
-    return _KIN_ASKED.search(question) is None
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------
