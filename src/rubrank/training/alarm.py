@@ -168,35 +168,40 @@ def measure_step(
     values = np.concatenate(value_parts)
     advantages = np.concatenate(advantage_parts)
     cells = np.concatenate(cell_parts)
-    number_of = {name: number for number, name in enumerate(kinds)}
-    criterion_of_cell = np.array([number_of[name] for name in name_of_cell])
+    C = len(name_of_cell)
 
-    def add_by_cell(numbers: np.ndarray) -> np.ndarray:
-        return np.bincount(cells, numbers, minlength=len(name_of_cell))
-
-    def add_by_criterion(numbers_C: np.ndarray) -> np.ndarray:
-        return np.bincount(criterion_of_cell, numbers_C, minlength=len(kinds))
-
-    # Deviations of scores and advantages from the means of their cell
-    count_C = add_by_cell(np.ones(len(values)))
-    total_C = add_by_cell(values)
+    # In each cell: deviations of scores and advantages from their means, and sums of squares and products
+    count_C = np.bincount(cells, minlength=C)
+    total_C = np.bincount(cells, values, minlength=C)
     divisor_C = np.maximum(count_C, 1.0)
     deviations = values - (total_C / divisor_C)[cells]
-    advantages = advantages - (add_by_cell(advantages) / divisor_C)[cells]
-    squares_C = add_by_cell(deviations**2)
+    mean_advantage_C = np.bincount(cells, advantages, minlength=C) / divisor_C
+    advantages = advantages - mean_advantage_C[cells]
+    squares_C = np.bincount(cells, deviations**2, minlength=C)
+    products_C = np.bincount(cells, deviations * advantages, minlength=C)
+    advantage_squares_C = np.bincount(cells, advantages**2, minlength=C)
     has_pairs_C = count_C >= 2
     is_tied_C = has_pairs_C & (squares_C < _TIED_SQUARES)
     informs_C = has_pairs_C & ~is_tied_C
 
-    # Sums over the groups
-    total_K = add_by_criterion(total_C)
-    count_K = add_by_criterion(count_C)
-    groups_K = add_by_criterion(has_pairs_C)
-    tied_K = add_by_criterion(is_tied_C)
-    freedom_K = add_by_criterion(informs_C * (count_C - 1))
-    products_K = add_by_criterion(informs_C * add_by_cell(deviations * advantages))
-    squares_K = add_by_criterion(informs_C * squares_C)
-    advantage_squares_K = add_by_criterion(informs_C * add_by_cell(advantages**2))
+    # For each criterion: sums over its cells
+    cell_columns = [
+        total_C,
+        count_C,
+        has_pairs_C,
+        is_tied_C,
+        informs_C * (count_C - 1),
+        informs_C * products_C,
+        informs_C * squares_C,
+        informs_C * advantage_squares_C,
+    ]
+    number_of = {name: number for number, name in enumerate(kinds)}
+    criterion_of_cell = [number_of[name] for name in name_of_cell]
+    sums_K8 = np.zeros((len(kinds), len(cell_columns)))
+    np.add.at(sums_K8, criterion_of_cell, np.column_stack(cell_columns))
+    total_K, count_K, groups_K, tied_K, freedom_K, products_K, squares_K, advantage_squares_K = (
+        sums_K8.T
+    )
 
     covariance = {}
     criterion_means = {}

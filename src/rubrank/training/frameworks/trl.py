@@ -5,14 +5,21 @@
     reward = RubricReward("rubric.yaml", rule="rlvr2+", records="records.jsonl")
     trainer = GRPOTrainer(model, reward_funcs=reward, callbacks=[reward.callback], args=…, train_dataset=…)
 
-TRL calls a reward function with the rows of one process: prompts, completions, and every other column of the dataset.
-Its sampler repeats a prompt `num_generations` times in a row, in the order of all processes. So a group is a
-*position*, never a prompt text, and the rows of a process may begin or end within a group (a flat batch,
-`flat_batch.py`). In AsyncGRPO a call has one group, in a process of its own.
+Input. TRL calls a reward function with the rows of one process: prompts, completions, and every other column of the
+dataset. Its sampler repeats a prompt `num_generations` times in a row, in the order of all processes. So a group is a
+*position*, never a prompt text, and the rows of a process may begin or end within a group (`flat_batch.py`). In
+AsyncGRPO a call has one group, in a separate process.
 
-The trainer knows the group size (`num_generations`, in evaluations `num_generations_eval`) and whether it is training.
-The reward function finds the trainer through `log_metric`, which is one of its methods, or through the callback.
-Without a trainer the group size is the option `num_generations`, or else the number of times that prompts repeat.
+Output. TRL gets a list of rewards, with None for a completion without any score: TRL leaves it out.
+
+Evaluations. The trainer knows whether it is training, and the group size (`num_generations`, in evaluations
+`num_generations_eval`). The reward function finds the trainer through `log_metric`, which is one of its methods, or
+through the callback. Without a trainer the group size is the option `num_generations`, or else the number of times that
+prompts repeat.
+
+Step. TRL passes its state. AsyncGRPO does not, so calls are counted instead.
+
+Tested with TRL 1.16.0 installed: training runs on CPU, in one process and in two; AsyncGRPO's own scoring method.
 """
 
 from __future__ import annotations

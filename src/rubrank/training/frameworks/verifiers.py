@@ -9,20 +9,22 @@
 
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
-verifiers ≤ 0.3.1 calls a function of a `vf.Rubric` whose parameters have plural names with all rollouts of an example.
-A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata. verifiers does not pass
-its step. It gets a list of rewards, and cannot leave a rollout out: one without any score gets the mean of its group.
+Input. verifiers ≤ 0.3.1 calls a function of a `vf.Rubric` whose parameters have plural names with all rollouts of an
+example, which are the group. A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are
+metadata. verifiers 0.4 has no Rubric. It calls `Env.finalize(task, episode)` with the finished traces of an episode,
+such as the n attempts of its best-of-n environment. Traces of the same agent are a group: a proposer is not compared
+with a solver. In prime-rl a group is several episodes; see `prime_rl.py`.
 
-verifiers catches what a function raises, logs it, and gives the group zeros. Without another function the group then
-has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the log.
+Output. verifiers ≤ 0.3.1 gets a list of rewards. In 0.4 the reward is set on each trace. It replaces that of the task,
+which is kept as the metric `task/<name>`. Traces of agents that are not trained, and traces that ended in an error, get
+no reward. verifiers cannot leave a rollout out: one without any score gets the mean of its group.
 
-verifiers 0.4 has no Rubric. It calls `Env.finalize(task, episode)` with the finished traces of an episode, which are
-the group: n attempts, as in its best-of-n environment. An error raised there fails the episode, and verifiers tries it
-again. In prime-rl a group is several episodes; see `prime_rl.py`.
+Errors. verifiers ≤ 0.3.1 catches what a function raises, logs it, and gives the group zeros. Without another function
+the group then has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the
+log. In 0.4 an error fails the episode, and verifiers tries it again.
 
-Traces of the same agent are a group: a proposer is not compared with a solver. Traces of agents that are not trained,
-and traces that ended in an error, get no reward. The rubric's reward replaces that of the task, which is kept as the
-metric `task/<name>`.
+Step. verifiers ≤ 0.3.1 does not pass its step, so calls are counted instead. In 0.4 the run of an episode says which
+step it is, and whether it is an evaluation.
 
 Tested with verifiers 0.3.1 installed: `Rubric.score_group`, and `SingleTurnEnv.generate` with a scripted client; and
 with 0.4.0 installed, except its sandbox client: `Trace`, `Episode`, and `finalize` of its best-of-n environment.
