@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -86,10 +85,11 @@ class ColumnOptions(Options):
     long: bool = option(False, _LONG)
     column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
 
-    def make_columns(self, options: FuseOptions | None = None) -> Columns:
+    def make_columns(self, options: FuseOptions | None = None, batch: str | None = None) -> Columns:
         """Return these options as `Columns`, which functions that read tables take.
 
         options: attributes named there are columns of the table, and so are criteria with a weight, a margin …
+        batch: the column that names the batch.
         """
         from rubrank.fusion.options import collect_criterion_changes
         from rubrank.tables.columns import Columns
@@ -100,11 +100,18 @@ class ColumnOptions(Options):
         group = self.group_column
         if not group and "group" in self.column:
             group = (self.column["group"],)
-        fields = {field: name for field, name in self.column.items() if field != "group"}
+        names = [name.strip() for text in self.criteria for name in text.split(",")]
+        criteria: list[str] | Literal["all"] | None = [name for name in names if name]
+        if self.criteria and not criteria:
+            got = repr(",".join(self.criteria))
+            raise InvalidInput("options", "criteria", allowed="names such as a,b,c", got=got)
+        if criteria == ["all"]:
+            criteria = "all"
         return Columns(
             group=group,
-            criteria=read_criteria(self.criteria),
-            fields=fields,
+            criteria=criteria or None,
+            batch=batch,
+            fields={field: name for field, name in self.column.items() if field != "group"},
             long=True if self.long else None,  # None: detect it
             declared=() if options is None else tuple(collect_criterion_changes(options)),
             attributes=() if options is None else options.attribute_names,
@@ -118,23 +125,6 @@ class TableOptions(ColumnOptions):
         None, "Column that names the batch, such as the training step."
     )
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
-
-    def make_columns(self, options: FuseOptions | None = None) -> Columns:
-        """Return these options as `Columns`."""
-        return replace(super().make_columns(options), batch=self.batch_column)
-
-
-def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
-    """Split --criteria a,b,c into names; None without that flag."""
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    if texts and not names:
-        raise InvalidInput(
-            "options",
-            "criteria",
-            allowed="names such as a,b,c",
-            got=repr(",".join(texts)),
-        )
-    return "all" if names == ["all"] else names or None
 
 
 def make_rollout_columns(
