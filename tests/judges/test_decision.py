@@ -19,7 +19,7 @@ from rubrank.errors import InvalidInput
 from rubrank.grading.preview import estimate, show_calls
 from rubrank.judges.client.runtime import check_judges
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Price, Reply, load_judges
-from rubrank.judges.kinds.decision import Decision
+from rubrank.judges.kinds.scores import Decision
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
 

@@ -2,7 +2,7 @@
 
     judge.py      configuration and contract: Judge, Judges, Call, Reply, Asker, Question, Judgment
     step.py       one step: which cells are judged, all judges at once, what is missing
-    kinds/        scores.py: absolute, batched; decision.py; comparisons.py: pairwise, listwise, incomplete groups;
+    kinds/        scores.py: absolute, batched, decision; comparisons.py: pairwise, listwise, incomplete groups;
                   panel.py: panels, calibrated probabilities, a better judge for what is unsure
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rubrank.judges.judge import AskerOf, Judge, JudgeKind, Judgment, Question
 
 KINDS: dict[str, str | type] = {
-    "decision": "rubrank.judges.kinds.decision:Decision",
+    "decision": "rubrank.judges.kinds.scores:Decision",
     "absolute": "rubrank.judges.kinds.scores:Absolute",
     "batched": "rubrank.judges.kinds.scores:Batched",
     "pairwise": "rubrank.judges.kinds.comparisons:Pairwise",

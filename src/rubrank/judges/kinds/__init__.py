@@ -1,1 +1,1 @@
-"""The kinds of judges: those that score (`scores`, `decision`), those that compare, and panels of several."""
+"""The kinds of judges: those that score, those that compare, and panels of several."""

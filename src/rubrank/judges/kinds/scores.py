@@ -1,9 +1,11 @@
-"""Kinds of judges that score responses: "absolute" asks about one criterion in a call, "batched" about all of them.
+"""Kinds of judges that score responses.
 
-    8 rollouts × 3 judged criteria     absolute: 24 calls → 24 verdicts     batched: 8 calls → 24 verdicts
+    absolute    a chat model is asked about one criterion in a call       8 rollouts × 3 criteria: 24 calls
+    batched     a chat model is asked about all criteria in a call        8 rollouts × 3 criteria: 8 calls
+    decision    a decision model returns probabilities for all criteria   8 rollouts × 3 criteria: 8 calls
 
-"batched" is cheaper, because the response is read once. If its call fails, the verdicts about that response are missing
-for all criteria; if only one entry of the reply cannot be read, its verdict alone is missing.
+"batched" is cheaper than "absolute", because the response is read once. If its call fails, the verdicts about that
+response are missing for all criteria; if only one entry of the reply cannot be read, its verdict alone is missing.
 
 `probabilities: true` keeps beside each score how likely the model found the other values, if the server returns
 log-probabilities. `expected: true` (absolute only) scores by their mean, 0.83 instead of 1: that breaks ties which a
@@ -14,16 +16,38 @@ Duplicate rollouts that are judged on the same criteria share a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+import json
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from rubrank._plain import shorten
+from rubrank.errors import InvalidInput
 from rubrank.judges.design import find_duplicates
-from rubrank.judges.judge import Asker, Judge, Judgment, Question, gather_all, report_if_unreadable
+from rubrank.judges.judge import (
+    SYSTEM_ONE,
+    Asker,
+    Call,
+    Declined,
+    Judge,
+    Judgment,
+    Question,
+    Reply,
+    gather_all,
+    report_if_unreadable,
+)
 from rubrank.judges.parsing import add_probabilities, read_absolute, read_batched, read_expected
 from rubrank.judges.prompting import absolute_call, batched_call, select_prompt_options
-from rubrank.judges.prompting.reply_form import make_batch_keys
-from rubrank.verifiers.verifier import Verdict
+from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
+from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
+from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
+from rubrank.judges.prompting.reply_form import make_batch_keys, make_form
+from rubrank.judges.prompting.tokens import estimate_tokens
+from rubrank.rollouts.rollout import Rollout, ToolCall
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.distribution import Distribution, make_distribution, mean_of, most_probable
+from rubrank.verifiers.verifier import Verdict, missing
 
 
 class Request(NamedTuple):
@@ -35,18 +59,25 @@ class Request(NamedTuple):
     """The places of the criteria in `Question.criteria`."""
 
 
-def list_rollout_requests(question: Question) -> list[tuple[int, Request]]:
-    """Return (rollout, request about all its wanted cells) for every rollout that has any.
+def list_requests(question: Question, *, one_criterion: bool = False) -> list[tuple[int, Request]]:
+    """Return (rollout, request about its wanted cells) for every rollout that has any. Duplicates share a request.
 
-    Duplicates share a request.
+    one_criterion: a request for each of the cells, instead of one for all of them.
     """
     first_of = find_duplicates(question.group.rollouts)
-    columns_of_rollouts = [tuple(row.nonzero()[0].tolist()) for row in question.wanted]
-    return [
-        (i, Request(first_of[i], columns))
-        for i, columns in enumerate(columns_of_rollouts)
-        if columns
-    ]
+    requests = []
+    for i, row in enumerate(question.wanted):
+        columns = row.nonzero()[0].tolist()
+        if one_criterion:
+            requests += [(i, Request(first_of[i], (k,))) for k in columns]
+        elif columns:
+            requests.append((i, Request(first_of[i], tuple(columns))))
+    return requests
+
+
+def count_distinct(requests: Sequence[tuple[int, Request]]) -> int:
+    """Return how many calls these requests take."""
+    return len({request for _, request in requests})
 
 
 async def judge_requests(
@@ -69,7 +100,7 @@ class Absolute:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """Return one call for every wanted cell, not counting duplicates."""
-        return len({request for _, request in self._list_cell_requests(question)})
+        return count_distinct(list_requests(question, one_criterion=True))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a verdict for every wanted cell."""
@@ -100,15 +131,7 @@ class Absolute:
             report_if_unreadable(asker, call, reply, [verdict])
             return {criterion.name: verdict}
 
-        return await judge_requests(self._list_cell_requests(question), ask)
-
-    def _list_cell_requests(self, question: Question) -> list[tuple[int, Request]]:
-        """Return a request for every wanted cell."""
-        return [
-            (i, Request(request.rollout, (column,)))
-            for i, request in list_rollout_requests(question)
-            for column in request.columns
-        ]
+        return await judge_requests(list_requests(question, one_criterion=True), ask)
 
 
 class Batched:
@@ -116,7 +139,7 @@ class Batched:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """Return one call for every rollout with a wanted cell, not counting duplicates."""
-        return len({request for _, request in list_rollout_requests(question)})
+        return count_distinct(list_requests(question))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a verdict for every wanted cell."""
@@ -141,4 +164,288 @@ class Batched:
             report_if_unreadable(asker, call, reply, verdicts.values())
             return verdicts
 
-        return await judge_requests(list_rollout_requests(question), ask)
+        return await judge_requests(list_requests(question), ask)
+
+
+# ---------------------------------------------------------------------------------------------------- decision models
+
+_CANNOT_JUDGE = "cannot be judged"  # the option of a choice that gives no verdict
+_MAX_SCORE_LEVELS = 10
+_VERSION = "decision 1"
+# The estimate of tokens is made for prose; JSON has more tokens for its length.
+_JSON_FACTOR = 4 / 3
+
+
+@dataclass(frozen=True)
+class _RequestEntry:
+    """One criterion as an entry of `questions` in a request."""
+
+    criterion: Criterion
+    key: str
+    """The key of the entry, and of its answer."""
+    body: Mapping[str, Any]
+    """Type, instructions and levels, as they are sent."""
+    values: tuple[float, ...]
+    """The score of each level, lowest first."""
+    options: tuple[str, ...]
+    """The names of the levels in the answer, in the order of `values`; then "cannot be judged", if that is allowed."""
+
+
+@dataclass(frozen=True)
+class _DecisionRequest:
+    """Some entries about one response, and the call that sends them; or why it cannot be made."""
+
+    entries: tuple[_RequestEntry, ...]
+    call: Call | None
+    problem: str = ""
+
+
+class Decision:
+    """Kind "decision": all judged criteria of a response in one call to a decision model.
+
+    A decision model reads the response once, and returns a probability for each possible answer to each question. It
+    writes no text: a call costs only its input tokens, and the probabilities are the only reason for a verdict. The
+    model is called by the System One protocol:
+
+        POST {base_url}/systemone
+        {"model": "jev-latest",
+         "state": {"conversation": […], "response": "West Lake."},
+         "questions": {"Tone": {"type": "noul", "instructions": "Is it polite?", "criteria": {"true": …, "false": …}},
+                       "Depth": {"type": "score", "instructions": "How deep?", "criteria": ["shallow", …, "deep"]}}}
+
+        {"answers": {"Tone": {"type": "noul", "noul": 0.83},
+                     "Depth": {"type": "score", "score": 1.6, "probabilities": {"0": 0.1, …}}}}
+
+    Each criterion becomes an entry of `questions`, whose type follows from the scale of the criterion. (A `Question` in
+    the code is something larger: a group of rollouts and all criteria that they are judged on.)
+
+        may be declined            choice: one option for each level, and "cannot be judged"
+        more than ten levels       choice: one option for each level
+        two levels                 noul, the protocol's word for yes or no: the probability of the higher level
+        three to ten levels        score: the levels in order
+
+    The levels are the values of the criterion or, if it is a range, its anchors. Criteria of the library that say when
+    they cannot be judged may be declined; a user's own question may not.
+
+    The score is the likeliest level (of equally likely ones the least favourable), or the mean if the criterion is a
+    range or the judge is asked for expected values. If "cannot be judged" is likelier than every level, the judge
+    declines: the verdict is missing, and the call is not sent again. Otherwise the probabilities of the levels are
+    scaled to sum to 1. If an answer is absent, of another type, or its probabilities are not those of the levels, the
+    verdict is missing with a reason.
+
+    Requests are limited in size (`Judge.request_tokens`, `Judge.state_tokens`): criteria that do not fit into one
+    request are asked in several, each with the whole state. If the response and a single question are too long
+    together, that verdict is missing, without a call; the other criteria are asked as usual.
+    """
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """Return the number of calls: one for every different rollout; more if its criteria do not fit into one."""
+        calls = 0
+        for request in {request for _, request in list_requests(question)}:
+            calls += sum(part.call is not None for part in _split_request(question, request, judge))
+        return calls
+
+    async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
+        """Return a verdict for every wanted cell."""
+
+        async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
+            if part.call is None:
+                return {entry.criterion.name: missing(part.problem) for entry in part.entries}
+            reply = await asker.ask(part.call)
+            verdicts = _read_answers(reply, part.entries, judge.expected)
+            report_if_unreadable(asker, part.call, reply, verdicts.values())
+            return verdicts
+
+        async def ask(request: Request) -> dict[str, Verdict]:
+            parts = await gather_all(map(ask_part, _split_request(question, request, judge)))
+            verdicts: dict[str, Verdict] = {}
+            for part in parts:
+                verdicts |= part
+            return verdicts
+
+        return await judge_requests(list_requests(question), ask)
+
+
+def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionRequest]:
+    """Return the requests about one response: one, or several if the criteria do not fit into one."""
+    rollout = question.group.rollouts[request.rollout]
+    criteria = [question.criteria[k] for k in request.columns]
+    language = choose_language(judge.language, rollout)
+    state = _make_state(criteria, rollout, language)
+    state_size = _count_tokens(state)
+    # The state and one entry must fit into both limits; the lower one decides.
+    limit = min(judge.request_tokens, judge.state_tokens)
+    limit_name = "request_tokens" if limit == judge.request_tokens else "state_tokens"
+    requests: list[_DecisionRequest] = []
+    batches: list[list[_RequestEntry]] = []
+    batch_size = 0  # in tokens, like all sizes here
+    for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
+        entry = _make_entry(key, criterion, language)
+        entry_size = _count_tokens(entry.body)
+        if state_size + entry_size > limit:
+            total = f"about {state_size + entry_size:,} tokens, at most {limit:,} ({limit_name})"
+            problem = f"too long for the judge: {total}"
+            requests.append(_DecisionRequest((entry,), None, problem))
+            continue
+        if not batches or batch_size + entry_size > judge.request_tokens:
+            batches.append([])
+            batch_size = state_size
+        batches[-1].append(entry)
+        batch_size += entry_size
+    for batch in batches:
+        body = {"state": state, "questions": {entry.key: entry.body for entry in batch}}
+        names = ", ".join(entry.criterion.name for entry in batch)
+        call = Call(
+            ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
+            prompt_version=_VERSION,
+            purpose=f"{shorten(names, 80)} (decision)",
+            protocol=SYSTEM_ONE,
+        )
+        requests.append(_DecisionRequest(tuple(batch), call))
+    return requests
+
+
+def _make_state(
+    criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage
+) -> dict[str, Any]:
+    """Return what all entries are about: conversation, tools, references, the response."""
+    state: dict[str, Any] = {}
+    if any(criterion.question is not None for criterion in criteria):
+        state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
+    conversation = []
+    for message in rollout.prompt:
+        turn = {"role": message.role, "content": defuse(message.content)}
+        if message.tool_calls:
+            turn["tool_calls"] = _show_tool_calls(message.tool_calls)
+        conversation.append(turn)
+    if conversation:
+        state["conversation"] = conversation
+    if rollout.tools:
+        state["tools"] = defuse("\n".join(map(as_json, rollout.tools)))
+    prompts = [find_prompt(criterion, language) for criterion in criteria]
+    references = group_references(criteria, prompts, [rollout])
+    if references:
+        state["reference"] = {names: defuse(text) for names, text in references.items()}
+    if rollout.tool_calls:
+        state["tool_calls"] = _show_tool_calls(rollout.tool_calls)
+    state["response"] = defuse(rollout.answer)
+    return state
+
+
+def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
+    return defuse(as_json([call.model_dump(exclude_defaults=True) for call in calls]))
+
+
+def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _RequestEntry:
+    """Return the entry of one criterion, of the type that fits its scale."""
+    prompt = find_prompt(criterion, language)
+    form = make_form(criterion, prompt, whole=True)
+    instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
+    # The levels, lowest first: the values of the domain or, if it is a range, its anchors.
+    levels = form.lines[::-1]
+    values = form.scale.scores
+    if form.scale.is_range:
+        domain = criterion.value_domain
+        shares = [level.number / form.scale.numbers[-1] for level in levels]
+        values = tuple(round(domain.low + s * (domain.high - domain.low), 8) for s in shares)
+    # A user's question can nearly always be answered. Criteria of the library state when they cannot be judged.
+    may_abstain = bool(form.cannot_judge) and criterion.question is None
+    meanings: Any
+    if may_abstain or len(levels) > _MAX_SCORE_LEVELS:
+        type_name = "choice"
+        meanings = {level.label: level.meaning for level in levels}
+        if may_abstain:
+            meanings[_CANNOT_JUDGE] = form.cannot_judge
+        options = tuple(meanings)
+    elif len(levels) == 2:
+        type_name = "noul"
+        meanings = {"true": levels[1].meaning, "false": levels[0].meaning}
+        options = ("false", "true")
+    else:
+        type_name = "score"
+        meanings = [level.meaning for level in levels]
+        options = tuple(map(str, range(len(levels))))
+    return _RequestEntry(
+        criterion,
+        key,
+        body={"type": type_name, "instructions": instructions, "criteria": meanings},
+        values=values,
+        options=options,
+    )
+
+
+def _count_tokens(data: Any) -> int:
+    """Estimate the tokens in a part of a request; the estimate errs on the high side."""
+    return math.ceil(_JSON_FACTOR * estimate_tokens(json.dumps(data, ensure_ascii=False)))
+
+
+def _read_answers(
+    reply: Reply, entries: Sequence[_RequestEntry], expected: bool
+) -> dict[str, Verdict]:
+    """Return a verdict, or a missing one, for every criterion by its name.
+
+    The text of the reply is what the server sent as `answers`. expected: see `_read_answer`.
+    """
+    problem = reply.failure
+    answers: Any = None
+    if problem is None:
+        try:
+            answers = dict(json.loads(reply.text or ""))
+        except (ValueError, TypeError):
+            problem = f"malformed reply: {(reply.text or '')[:100]}"
+    verdicts = {}
+    for entry in entries:
+        if problem is None:
+            verdicts[entry.criterion.name] = _read_answer(answers.get(entry.key), entry, expected)
+        else:
+            verdicts[entry.criterion.name] = missing(problem)
+    return verdicts
+
+
+def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
+    """Return the verdict of one answer, or a missing one. expected: score by the mean, whatever the domain."""
+    if not isinstance(answer, Mapping):
+        return missing("no answer about it in the reply")
+    try:
+        probabilities = _read_probabilities(answer, entry)
+    except (InvalidInput, TypeError, ValueError) as error:
+        return missing(f"unusable answer: {error}")
+    cannot_judge = probabilities.pop(_CANNOT_JUDGE, 0.0)
+    if cannot_judge > max(probabilities.values()):
+        return Declined(None, f"the judge cannot tell: {cannot_judge:.0%} for {_CANNOT_JUDGE!r}")
+    total = math.fsum(probabilities.values())
+    if not total > 0.0:
+        return missing("unusable answer: no probability on any level")
+    distribution: Distribution = tuple(
+        (value, probabilities[option] / total)
+        for value, option in zip(entry.values, entry.options, strict=False)
+    )
+    is_range = not entry.criterion.value_domain.values
+    if expected or is_range:
+        value = mean_of(distribution)
+    else:
+        value = most_probable(distribution, entry.criterion.direction == "higher")
+    likeliest = sorted(distribution, key=lambda pair: -pair[1])[:5]
+    reason = ", ".join(f"{level:g}: {probability:.2f}" for level, probability in likeliest)
+    return Verdict(value, reason, distribution)
+
+
+def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
+    """Return the probability of every option of the entry; raises ValueError unless the answer has exactly these."""
+    entry_type = entry.body["type"]
+    if answer.get("type") != entry_type:
+        raise ValueError(f"type {str(answer.get('type'))[:40]!r} instead of {entry_type!r}")
+    options = entry.options
+    stated = answer.get("probabilities")
+    if entry_type == "noul":
+        yes = answer.get("noul")
+        stated = {"false": None if yes is None else 1.0 - yes, "true": yes}
+    if not isinstance(stated, Mapping) or set(map(str, stated)) != set(options):
+        raise ValueError("its probabilities are not those of the levels that were asked for")
+    by_name = {str(name): probability for name, probability in stated.items()}
+    if any(isinstance(probability, bool) for probability in by_name.values()):
+        raise ValueError("its probabilities are not numbers")
+    # Options are names, a distribution has numbers: the position of an option stands for it while its probability is
+    # checked and the sum is scaled to 1. A distribution is sorted by these numbers, so the order stays.
+    checked = make_distribution({number: by_name[option] for number, option in enumerate(options)})
+    return {option: probability for option, (_, probability) in zip(options, checked, strict=True)}
