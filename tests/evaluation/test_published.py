@@ -17,7 +17,7 @@ from rubrank.evaluation.benchmarks.helmet import (
     find_answer,
     parse_ranking,
 )
-from rubrank.evaluation.benchmarks.open_ended import read_comparison
+from rubrank.evaluation.benchmarks.open_ended import count_pluses
 from rubrank.evaluation.runs import score_rows
 from rubrank.evaluation.table import compare
 
@@ -138,10 +138,10 @@ def test_eqbench_pluses_and_ratings():
     from scipy.stats import spearmanr
 
     found = rows("eqbench3/pairwise_comparisons_2025-04-29.jsonl.gz")
-    read = [(row, read_comparison(row)) for row in found]
+    read = [(row, count_pluses(row)) for row in found]
     valid = [(row, one) for row, one in read if one is not None]
     assert len(valid) == 6362
-    assert all(one.pluses == (row["plus_for_test"], row["plus_for_other"]) for row, one in valid)
+    assert all(one == (row["plus_for_test"], row["plus_for_other"]) for row, one in valid)
     published = json.loads((DATA / "eqbench3" / "ratings_half.json").read_text())
     metrics = score_rows(found, find_benchmark("eqbench3")).metrics
     names = [name for name in published if f"rating/{name}" in metrics]

@@ -4,7 +4,8 @@
     AdvancedIF       are all criteria of an expert's rubric met?
     MultiChallenge   does the last answer do what an earlier turn asked for?
 
-If a judge's reply does not have one verdict for each question, the score is missing.
+If a judge's reply does not have one verdict for each question, the score is missing. Published verdicts in a row of
+outputs are used as they are.
 """
 
 from __future__ import annotations
@@ -39,10 +40,8 @@ def _format_messages(messages: Messages) -> str:
 
 # ----------------------------------------------------------------------------------------------------------- SysBench
 
-_VERDICT_OF_WORD = {
-    **dict.fromkeys(("yes", "true", "1", "是"), True),
-    **dict.fromkeys(("no", "false", "0", "否"), False),
-}
+_YES = ("yes", "true", "1", "是")
+_NO = ("no", "false", "0", "否")
 _TURNS = 5
 
 
@@ -52,9 +51,11 @@ class SysBench(Benchmark):
     one turn, three constraints, judged yes, yes, no      CSR counts 2 of 3, ISR 0 of 1
     a dialogue whose turns are met, met, not, met, met    SSR 2/5: turns up to the first failure
 
-    CSR: constraints followed, over all; ISR: turns with every constraint met; SSR: mean share of a dialogue's turns
-    before the first that failed. The judge is called once per turn. Judges also say "does not apply": upstream such a
-    constraint counts as not followed in CSR, and as no failure of its turn.
+    CSR: share of all constraints that are followed; ISR: share of turns with every constraint followed; SSR: mean share
+    of a dialogue's turns before the first that failed. The judge is called once per turn.
+
+    A judge may also say that a constraint does not apply. The authors' script ("upstream") counts it as not followed in
+    CSR, but does not count its turn as failed; with compat "fixed", the turn has no score.
     """
 
     name = "sysbench"
@@ -72,7 +73,7 @@ class SysBench(Benchmark):
         "compat": Setting(
             "upstream",
             ("upstream", "fixed"),
-            "a verdict other than yes or no is no failure, or missing",
+            "a verdict other than yes or no does not fail the turn, or the turn has no score",
         ),
     }
 
@@ -126,45 +127,41 @@ class SysBench(Benchmark):
     def _make_score(self, item: Row, verdicts: Mapping[str, Any], reason: str) -> ItemScore:
         """Score a turn; missing unless there is one readable verdict for each of its constraints."""
         constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
-        # None: the judge said neither yes nor no.
-        followed = [
-            _VERDICT_OF_WORD.get(str(verdicts.get(id)).strip().lower()) for id in constraint_ids
-        ]
-        is_unreadable = None in followed and self.options["compat"] == "fixed"
+        words = [str(verdicts.get(id)).strip().lower() for id in constraint_ids]
+        is_strict = self.options["compat"] == "fixed"
+        is_unreadable = is_strict and not set(words) <= {*_YES, *_NO}
         if is_unreadable or sorted(verdicts) != sorted(constraint_ids):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
             raise MissingScore(
                 f"the judge answered {got}, constraints are {', '.join(constraint_ids)}"
             )
         values = {
-            "followed": float(followed.count(True)),
-            "constraints": float(len(followed)),
-            "all": float(False not in followed),
+            "followed": float(sum(word in _YES for word in words)),
+            "constraints": float(len(words)),
+            "all": float(not any(word in _NO for word in words)),
         }
         return self.make_score(item, values, reason)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return ISR, CSR, SSR, and ISR by alignment."""
+        turns_of_dialogue: dict[str, dict[int, float]] = {}
+        for score in scores:
+            dialogue = f"{score.labels.get('dialogue')}/{score.repeat}"
+            turn = int(score.labels["turn"])
+            turns_of_dialogue.setdefault(dialogue, {})[turn] = score.values["all"]
+        # For each dialogue whose turns were all judged: the share of turns before the first failure.
+        stable_shares = []
+        for turns in turns_of_dialogue.values():
+            if sorted(turns) == list(range(1, _TURNS + 1)):
+                followed = [turns[turn] for turn in sorted(turns)]
+                stable_turns = followed.index(0.0) if 0.0 in followed else _TURNS
+                stable_shares.append(stable_turns / _TURNS)
         return {
             "ISR": mean_value(scores, "all"),
             "CSR": divide_sums(scores, "followed", "constraints"),
-            "SSR": mean(_list_stable_shares(scores)),
+            "SSR": mean(stable_shares),
             **mean_by_label(scores, "alignment", "all", "ISR/"),
         }
-
-
-def _list_stable_shares(scores: Sequence[ItemScore]) -> list[float]:
-    """Return the share of turns before the first failure, for each dialogue whose five turns were all judged."""
-    turns_of_dialogue: dict[str, dict[int, bool]] = {}
-    for score in scores:
-        turns = turns_of_dialogue.setdefault(f"{score.labels.get('dialogue')}/{score.repeat}", {})
-        turns[int(score.labels["turn"])] = bool(score.values["all"])
-    shares = []
-    for turns in turns_of_dialogue.values():
-        if sorted(turns) == list(range(1, _TURNS + 1)):
-            first_failure = min((turn for turn in turns if not turns[turn]), default=_TURNS + 1)
-            shares.append((first_failure - 1) / _TURNS)
-    return shares
 
 
 # --------------------------------------------------------------------------------------------------------- AdvancedIF

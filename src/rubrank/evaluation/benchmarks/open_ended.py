@@ -1,17 +1,19 @@
-"""Open-ended prompts, on which a judge compares or grades outputs: Arena-Hard v2, EQ-Bench 3."""
+"""Open-ended prompts, on which a judge compares or grades outputs: Arena-Hard v2, EQ-Bench 3.
+
+Both can turn comparisons into ratings of models, by the Bradley–Terry model at the end of this file.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rubrank._plain import word_list
-from rubrank.errors import InvalidInput, SolverError
+from rubrank.errors import SolverError
 from rubrank.evaluation.benchmark import (
     Benchmark,
     DataFile,
@@ -26,7 +28,8 @@ from rubrank.evaluation.benchmark import (
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
-# Arena-Hard
+# -------------------------------------------------------------------------------------------------------- Arena-Hard
+
 _VERDICT = re.compile(r"\[\[([AB<>=]+)\]\]")  # "[[A>>B]]"
 GAMES: dict[str, tuple[float, int]] = {
     "A>>B": (1.0, 3),
@@ -42,29 +45,10 @@ GAMES: dict[str, tuple[float, int]] = {
 }
 """Verdict → (outcome for A, number of games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
+"""Counts that describe the style of an answer, as the official files name them."""
 _BOOTSTRAPS = 100
 # Precision of the prior on the ratings with style control; small, because there are only two models.
 _STYLE_PRIOR = 1e-3
-
-# EQ-Bench
-CRITERIA = word_list("""
-    depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
-    overall_eq
-""")
-COUNTED = word_list("""
-    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
-    theory_of_mind subtext_identification intellectual_grounding correctness
-""")
-"""Criteria of the rubric on which more is better; the others describe a style."""
-_RATING_PRIOR = 1.0  # precision of the prior on the ratings of models
-_MOST_PLUSES = 5
-# "A0488+++": the winner of a criterion, and by how many pluses
-_WINNER = re.compile(r"\s*(\w+?)\s*(\+{1,5})\s*")
-# "A0488:test / A1234:other": which respondent is which model
-_ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
-
-
-# -------------------------------------------------------------------------------------------------------- Arena-Hard
 
 
 def read_verdict(reply: str) -> str | None:
@@ -167,8 +151,9 @@ class ArenaHard(Benchmark):
             ("model", "baseline", score.values["won"] / score.values["games"]) for score in scores
         ]
         weights = [score.values["games"] for score in scores]
-        fitted = fit_ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
-        return 100.0 * fitted.win_rate("model", "baseline")
+        ratings, _ = fit_ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
+        chance = 1.0 / (1.0 + math.exp(ratings["baseline"] - ratings["model"]))
+        return 100.0 * chance
 
 
 def _contrast_styles(item: Row) -> dict[str, float]:
@@ -179,38 +164,33 @@ def _contrast_styles(item: Row) -> dict[str, float]:
         return {}
     contrasts = {}
     for name in STYLES:
-        a = _sum_counts(style.get(name, 0))
-        b = _sum_counts(baseline_style.get(name, 0))
+        counts = []
+        for value in (style.get(name, 0), baseline_style.get(name, 0)):
+            # Headings and lists are counted by kind: {"h1": 2, "h2": 5}.
+            counts.append(float(sum(value.values()) if isinstance(value, Mapping) else value))
+        a, b = counts
         contrasts[f"style/{name}"] = (a - b) / (a + b) if a + b else 0.0
     return contrasts
-
-
-def _sum_counts(value: Any) -> float:
-    """Return a count, or the sum of counts by kind, such as headings by level."""
-    return float(sum(value.values()) if isinstance(value, Mapping) else value)
 
 
 # --------------------------------------------------------------------------------------------------------- EQ-Bench
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One judged comparison of two models on a scenario."""
-
-    test: str
-    other: str
-    pluses: tuple[int, int]
-    """Pluses for the test model, and for the other, over all criteria."""
-
-    @property
-    def share(self) -> float:
-        """The win of the test model from 0 to 1: 0.5 for equally many pluses, 1 if it has all that can be given."""
-        won, lost = self.pluses
-        return 0.5 + 0.5 * (won - lost) / (_MOST_PLUSES * len(CRITERIA))
+COUNTED = word_list("""
+    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
+    theory_of_mind subtext_identification intellectual_grounding correctness
+""")
+"""Criteria of the rubric on which more is better; the others describe a style."""
+_RATING_PRIOR = 1.0  # precision of the prior on the ratings of models
+_MOST_PLUSES = 40  # of a comparison: five on each of eight criteria
+# "A0488+++": the winner of a criterion, and by how many pluses
+_WINNER = re.compile(r"\s*(\w+?)\s*(\+{1,5})\s*")
+# "A0488:test / A1234:other": which respondent is which model
+_ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
 
 
-def read_comparison(row: Row) -> Comparison | None:
-    """Read a row of published comparisons; None if the judge failed.
+def count_pluses(row: Row) -> tuple[int, int] | None:
+    """Count the pluses of a published comparison: for the test model, and for the other. None if the judge failed.
 
     "depth_of_insight": "A0488+++"        the respondent A0488 wins that criterion by three pluses
     """
@@ -219,18 +199,15 @@ def read_comparison(row: Row) -> Comparison | None:
     if row.get("error") or not reply or order is None:
         return None
     test = order[1] if order[2] == "test" else order[3]
-    won = 0
-    lost = 0
+    for_test = 0
+    for_other = 0
     for vote in reply.values():
         match = _WINNER.fullmatch(str(vote))
-        if match is None:
-            continue
-        if match[1] == test:
-            won += len(match[2])
-        else:
-            lost += len(match[2])
-    pair: Any = row["pair"]
-    return Comparison(str(pair["test_model"]), str(pair["neighbor_model"]), (won, lost))
+        if match is not None and match[1] == test:
+            for_test += len(match[2])
+        elif match is not None:
+            for_other += len(match[2])
+    return for_test, for_other
 
 
 class EQBench(Benchmark):
@@ -267,17 +244,20 @@ class EQBench(Benchmark):
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """Return the score from a published comparison, or from grades in the row; None without either."""
         if "pair" in row:
-            comparison = read_comparison(row)
-            if comparison is None:
+            pluses = count_pluses(row)
+            if pluses is None:
                 raise MissingScore(str(row.get("error") or "no comparison")[:200])
+            for_test, for_other = pluses
+            # The win of the test model: 0.5 for equally many pluses, 1 if it has all that can be given.
+            share = 0.5 + 0.5 * (for_test - for_other) / _MOST_PLUSES
             values = {
-                "plus for test": float(comparison.pluses[0]),
-                "plus for other": float(comparison.pluses[1]),
+                "plus for test": float(for_test),
+                "plus for other": float(for_other),
+                "share": share,
             }
-            labels = {"test": comparison.test, "other": comparison.other}
-            return ItemScore(
-                self.item_id(row), {**values, "share": comparison.share}, labels=labels
-            )
+            pair: Any = row["pair"]
+            labels = {"test": str(pair["test_model"]), "other": str(pair["neighbor_model"])}
+            return ItemScore(self.item_id(row), values, labels=labels)
         if not row.get("rubric_scores"):
             return None
         return self._score_grades(row, row["rubric_scores"])
@@ -317,8 +297,8 @@ class EQBench(Benchmark):
                 (score.labels["test"], score.labels["other"], score.values["share"])
                 for score in comparisons
             ]
-            fitted = fit_ratings(games, prior=_RATING_PRIOR)
-            ordered = sorted(fitted.strength.items(), key=lambda pair: -pair[1])
+            ratings, _ = fit_ratings(games, prior=_RATING_PRIOR)
+            ordered = sorted(ratings.items(), key=lambda pair: -pair[1])
             metrics |= {f"rating/{name}": value for name, value in ordered}
             metrics["plus counts"] = sum(
                 score.values["plus for test"] + score.values["plus for other"]
@@ -341,67 +321,42 @@ _TOLERANCE = 1e-10
 _SMALLEST_STEP = 1e-8  # share of a Newton step: below, rounding decides whether the objective rises
 
 
-@dataclass(frozen=True)
-class ModelRatings:
-    """Strength of each model (a log-odds scale around 0), and the coefficients of the attributes."""
-
-    strength: Mapping[str, float]
-    gamma: tuple[float, ...] = ()
-
-    def win_rate(self, i: str, j: str) -> float:
-        """Return the chance that i beats j, attributes being equal."""
-        return 1.0 / (1.0 + math.exp(self.strength[j] - self.strength[i]))
-
-
 def fit_ratings(
     games: Sequence[tuple[str, str, float]],
     *,
     weights: Sequence[float] | None = None,
     contrasts: np.ndarray | None = None,
-    prior: float = 0.1,
+    prior: float,
     attribute_prior: float = 1e-3,
-) -> ModelRatings:
-    """Fit the ratings that maximise the objective above, by Newton's method.
+) -> tuple[dict[str, float], np.ndarray]:
+    """Return the ratings of the models and the coefficients of the attributes that maximise the objective above.
 
-    games: (i, j, outcome for i), where 1 is a win of i, 0.5 a tie. weights: how many games each of them counts as.
+    games: (i, j, outcome for i), where 1 is a win of i, 0.5 a tie; at least one.
+    weights: how many games each of them counts as.
     contrasts: (games, D), attributes of i's answer against j's. prior, attribute_prior: α and β.
     Raises SolverError if the fit does not converge.
     """
-    if not games:
-        raise InvalidInput(owner="ratings", parameter="games", allowed="at least one", got="none")
     names = sorted({name for i, j, _ in games for name in (i, j)})
-    column_of = {name: k for k, name in enumerate(names)}
     n = len(names)
     D = 0 if contrasts is None else contrasts.shape[1]
     # One row per game, so that X @ (u, γ) is e: 1 for the first model, -1 for the second, then the attributes.
     X = np.zeros((len(games), n + D))
-    rows = np.arange(len(games))
-    X[rows, [column_of[i] for i, _, _ in games]] += 1.0
-    X[rows, [column_of[j] for _, j, _ in games]] -= 1.0
+    for row, (i, j, _) in enumerate(games):
+        X[row, names.index(i)] += 1.0
+        X[row, names.index(j)] -= 1.0
     if contrasts is not None:
         X[:, n:] = contrasts
     outcome = np.array([result for _, _, result in games], dtype=float)
     weight = np.ones(len(games)) if weights is None else np.asarray(weights, dtype=float)
     ridge = np.concatenate([np.full(n, prior), np.full(D, attribute_prior)])
-    theta = _fit_newton(X, outcome, weight, ridge)
-    return ModelRatings(
-        dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist())
-    )
 
+    def compute_objective(theta: np.ndarray) -> float:
+        e = X @ theta
+        return float(weight @ (outcome * e - np.logaddexp(0.0, e)) - 0.5 * ridge @ theta**2)
 
-def _compute_objective(
-    eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray
-) -> float:
-    """Return the penalised log-likelihood; eta = X theta."""
-    return float(weight @ (outcome * eta - np.logaddexp(0.0, eta)) - 0.5 * ridge @ theta**2)
-
-
-def _fit_newton(
-    X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray
-) -> np.ndarray:
-    """Return the parameters at the maximum: Newton steps, each halved until the objective does not fall."""
-    theta = np.zeros(X.shape[1])
-    value = _compute_objective(X @ theta, outcome, weight, theta, ridge)
+    # Newton's method: each step is halved until the objective does not fall.
+    theta = np.zeros(n + D)
+    value = compute_objective(theta)
     for _ in range(_ITERATIONS):
         chance = 1.0 / (1.0 + np.exp(-(X @ theta)))
         gradient = X.T @ (weight * (outcome - chance)) - ridge * theta
@@ -410,12 +365,12 @@ def _fit_newton(
         size = 1.0
         while size > _SMALLEST_STEP:
             candidate = theta + size * step
-            candidate_value = _compute_objective(X @ candidate, outcome, weight, candidate, ridge)
+            candidate_value = compute_objective(candidate)
             if candidate_value >= value:
                 break
             size /= 2.0
         theta = candidate
         value = candidate_value
         if np.abs(size * step).max() < _TOLERANCE:
-            return theta
+            return dict(zip(names, theta[:n].tolist(), strict=True)), theta[n:]
     raise SolverError("ratings did not converge")
