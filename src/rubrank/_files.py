@@ -110,20 +110,12 @@ def suffix_error(
 
 def open_bytes(path: Path) -> Any:
     """Open a file to read its bytes, decompressed if its name says that it is compressed."""
-    if path.suffix.lower() == ".gz":
-        # gzip.open closes the file too, which a GzipFile over an open file does not.
-        return gzip.open(path, "rb")
-    return decompress_file(path.open("rb"), path)
-
-
-def decompress_file(file: IO[bytes], path: Path) -> Any:
-    """Wrap an open file so that reading decompresses it, if its name says that it is compressed."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
-        return gzip.GzipFile(fileobj=file)
+        return gzip.open(path, "rb")
     if suffix == ".zst":
-        return io.BufferedReader(_ZstdReader(file, path))
-    return file
+        return io.BufferedReader(_ZstdReader(path.open("rb"), path))
+    return path.open("rb")
 
 
 class _ZstdReader(io.RawIOBase):

@@ -31,6 +31,7 @@ from typing import IO, Any, Literal, TypeAlias, get_args
 import numpy as np
 import polars as pl
 
+from rubrank._files import check_output_path
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import (
@@ -51,7 +52,7 @@ from rubrank.scores.files import make_plain_score_table, open_score_file
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import Layout, find_layout, make_labels
-from rubrank.tables.output import check_output, write_table
+from rubrank.tables.output import OUTPUT_SUFFIXES, write_table
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ScoreLimits, read_table
 from rubrank.verifiers.domain import UNIT
 
@@ -164,9 +165,9 @@ def fuse_file(
     """
     if engine not in get_args(Engine):
         raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
-    output_kind = "jsonl"
     if isinstance(output, str | Path):
-        output, output_kind = check_output(path, Path(output), force, "fuse")
+        output = Path(output)
+        check_output_path(output, OUTPUT_SUFFIXES, inputs=(path,), force=force, verb="fuse")
     scores = read_file_scores(path, options, criteria, columns, any_order)
     if progress:
         progress("reading", 1.0)
@@ -210,7 +211,7 @@ def fuse_file(
         for rows, fused in results:
             new_columns = pl.DataFrame(_make_new_columns(fused, is_gated, utilities))
             added.append((rows, new_columns.select(pl.all().name.prefix(prefix))))
-        write_table(output, output_kind, table, added)
+        write_table(output, table, added)
     if progress:
         progress("fusing", 1.0)
     return Summary(

@@ -23,10 +23,10 @@ from pydantic import ValidationError
 
 from rubrank._files import (
     atomic_write,
-    decompress_file,
     explain_read_errors,
     find_rotated,
     import_zstandard,
+    open_bytes,
     require_file,
     suffix_error,
 )
@@ -210,7 +210,7 @@ def _open(path: Path, mode: str, compression: str) -> IO[Any]:
         return path.open(mode, **encoding)
     zstandard = import_zstandard(path)
     if mode == "rt":
-        return io.TextIOWrapper(decompress_file(path.open("rb"), path), **encoding)
+        return io.TextIOWrapper(open_bytes(path), **encoding)
     # A Zstandard file is a sequence of frames. Every time it is opened to append, a frame is added; all are read.
     compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
     return compressor.stream_writer(path.open(mode))

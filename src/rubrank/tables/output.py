@@ -1,6 +1,6 @@
 """Write a table with added columns, as JSON Lines, CSV or Parquet.
 
-    write_table(target, "jsonl", table, [(rows, frame), …])        each frame holds the new columns of some of the rows
+    write_table(target, table, [(rows, frame), …])        each frame holds the new columns of some of the rows
 
 A file appears only when it is complete. Lines of a JSON Lines file are copied unchanged, with the new keys at the
 end; the cells of a CSV are copied as text.
@@ -17,8 +17,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from rubrank._files import atomic_write, check_output_path, suffix_error
-from rubrank.errors import BadTable, InvalidInput
+from rubrank._files import atomic_write, data_suffix
+from rubrank.errors import InvalidInput
 from rubrank.tables.columns import SCORES
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table, convert_csv_column
 
@@ -28,22 +28,8 @@ AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
 _BLOCK_BYTES = 1 << 20
 
 
-def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Path, str]:
-    """Return the path to write to and its format: "jsonl", "csv" or "parquet".
-
-    Raises if the path cannot be written, or if something would be overwritten. owner: the caller, for the message.
-    """
-    target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
-    name = output.name.lower()
-    # `check_output_path` allows any name for a device such as /dev/stdout. Here the suffix must say the format.
-    if not name.endswith(OUTPUT_SUFFIXES):
-        raise suffix_error(target, OUTPUT_SUFFIXES, what="output", error_type=BadTable)
-    suffix = Path(name.removesuffix(".gz")).suffix
-    return target, {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
-
-
-def write_table(target: Path | IO[bytes], output: str, table: Table, added: AddedColumns) -> None:
-    """Write the table with its new columns. output: "jsonl", "csv" or "parquet"; an open file gets JSON Lines.
+def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> None:
+    """Write the table with its new columns as CSV or Parquet if the suffix says so, else as JSON Lines.
 
     Raises InvalidInput if there are too many criteria for the columns of a CSV or Parquet file.
     """
@@ -54,14 +40,14 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
             target.write(data[start : start + _BLOCK_BYTES])
         return
     with atomic_write(target) as temporary:
-        if output == "parquet":
+        if target.suffix.lower() == ".parquet":
             _join_columns(table, added).write_parquet(temporary)
             return
         with temporary.open("wb") as raw:
             is_compressed = target.suffix.lower() == ".gz"
             # Without a file name and a time in the header, equal tables give equal files.
             file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_compressed else raw
-            if output == "csv":
+            if data_suffix(target) == ".csv":
                 frame = _join_columns(table, added, typed=False)
                 nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
                 frame.with_columns(_encode_as_json(column) for column in nested).write_csv(file)
