@@ -164,7 +164,7 @@ def test_a_line_without_new_values_stays_as_it_is() -> None:
     table = read_table([{"a": 1}, {"a": 2}])
     added = [(np.array([1, 0]), pl.DataFrame({"reward": [0.5, None]}))]
     target = io.BytesIO()
-    write_table(target, "jsonl", table, added)
+    write_table(target, table, added)
     assert target.getvalue() == b'{"a": 1}\n{"a": 2, "reward": 0.5}\n'
 
 
