@@ -139,7 +139,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"training__lr_scheduler_type": "kosine"}, "kosine is not a valid SchedulerType"),
         (
             {"trl__learning_rate": 1},
-            "must be left out; got 1. It has a key of its own, under training.",
+            "must be left out; got 1. It has its own key, under training.",
         ),
         ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from the steps of stages."),
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),

@@ -149,7 +149,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"trl__resume_from_checkpoint": "x"}, "Use `resume=true`."),
     ({"trl__num_generations_eval": 4}, "It follows from held_out."),
     ({"trl__model_init_kwargs": "sdpa"}, f"{INIT} must be a mapping; got 'sdpa'"),
-    ({"trl__model_init_kwargs": {"dtype": "bfloat16"}}, "It has a key of its own: model.dtype."),
+    ({"trl__model_init_kwargs": {"dtype": "bfloat16"}}, "It has its own key: model.dtype."),
     (
         {"trl__model_init_kwargs": {"quantization_config": "4bit"}},
         "trl.model_init_kwargs.quantization_config must be one that transformers takes;",

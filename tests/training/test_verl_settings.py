@@ -11,7 +11,8 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.training.controls import Control
-from rubrank.training.frameworks.verl.settings import Settings, to_plain_data
+from rubrank.training.frameworks.verl.settings import Settings
+from rubrank.training.queries import to_plain_data
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
 OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]

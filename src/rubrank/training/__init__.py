@@ -1,9 +1,9 @@
 """Rewards for trainers. An adapter for a new trainer is a few dozen lines over one of three shapes: docs/trainers.md.
 
     engine.py        the core: the groups of a step → rewards
-    step_parts.py    fuses a step in parts if its queries have many criteria of their own
-    controls.py      attributes that are controlled from a step on, and what is measured on the texts
-    metrics.py       what is logged about a step
+    step_parts.py    fuses a step in parts if every query brings its own criteria
+    controls.py      attributes whose influence on the reward is removed, and measurements of texts
+    metrics.py       the numbers that are logged about a step
     alarm.py         signs of reward hacking
     rewind.py        removes records that a resumed run will write again
     evolution.py     rubrics that get new items during a run with TRL

@@ -145,7 +145,7 @@ def measure_step(
 
     words_M, markup_M: words and markers per line of every rollout.
     gamma: as in `StepFigures`.
-    names: criteria that get figures of their own; None: all.
+    names: criteria that get their own figures; None: all.
     """
     # One entry per known score: its value from 0 to 1, the advantage of its rollout, and its cell. A cell is one
     # criterion in one group.
@@ -510,7 +510,7 @@ def _compare_trends(
 def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
     """Yield the figures of every training step; evaluations and records without a step are left out.
 
-    Only criteria that at least half of a step's groups have get figures of their own.
+    Only criteria that at least half of a step's groups have get their own figures.
     """
     training = (
         record

@@ -91,7 +91,7 @@ class SampleReward:
 
     @property
     def is_known(self) -> bool:
-        """Whether the sample has a reward of its own."""
+        """Whether the sample has any score, and so a reward."""
         return not math.isnan(self.reward)
 
     @property

@@ -11,7 +11,7 @@
     python -m rubrank.training.config reward.yaml          check it before a model is loaded
 
 The keys are those of `RewardEngine`, and two more: `rubric_column`, the column of a row's own rubric, and `imports`,
-modules that register verifiers of your own. Paths are relative to the file, because the workers of a cluster have other
+modules that register your own verifiers. Paths are relative to the file, because the workers of a cluster have other
 working directories.
 """
 
@@ -45,7 +45,7 @@ class RewardConfig(EngineOptions):
 
     rubric_column: str = option("rubric", "Column in which a row has its own rubric.")
     imports: tuple[str, ...] = option(
-        (), "Modules that register verifiers, rules or attributes of your own."
+        (), "Modules that register your own verifiers, rules or attributes."
     )
 
     def engine(self, folder: Path = Path(), *, process: str = "") -> RewardEngine:

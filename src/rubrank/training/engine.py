@@ -207,7 +207,7 @@ class RewardEngine:
             on judged criteria that several groups share; [] controls nothing.
         workers, cache: worker processes and cache of grading; with 0 workers this process grades.
         records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording`
-            may leave out steps and texts, and write in a thread of its own.
+            may leave out steps and texts, and write in a separate thread.
         pool: the groups over which the influence of attributes is estimated: those of the "run" so far (the default;
             `state_dict` contains the estimate), of each "batch", or each "group" by itself, exactly as in the paper.
         adjust_criteria: the criteria whose verdicts are adjusted, or "all"; by default those that judges decide.
@@ -269,7 +269,7 @@ class RewardEngine:
         """Whether an alarm asks the trainer to stop; only with the option alarm="stop"."""
         self._stops_at_alarm = settings.alarm == "stop"
         self.findings = RunFindings()
-        self._score_lines: list[str] = []  # sources, categories … with a line of their own
+        self._score_lines: list[str] = []  # sources, categories … that have their own line
         self._judge_totals = {"cost": 0.0, "tokens": 0.0}
         self._last_fused_at: float | None = None  # when the last training step was fused
         self._has_warned_of_single_group = False

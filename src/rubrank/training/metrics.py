@@ -31,9 +31,9 @@ A fused reward ranks the rollouts of a group, so its mean says nothing about the
 scores of every criterion are scaled from 0 to 1 by its domain, weighted as its rubric says, and gated without the lift.
 Criteria that are compared instead of scored, and rollouts without any score, are left out.
 
-Only criteria of the shared rubric have metrics of their own. The queries' own rubrics may have thousands of criteria,
-each seen once or twice; these share `rubrank/own/ties` and `rubrank/own/missing`. For the same reason only the first
-`MOST_LINES` sources, stages, categories and tiers of a run have lines of their own.
+Only criteria of the shared rubric have their own metrics. The queries' own rubrics may have thousands of criteria, each
+seen once or twice; these share `rubrank/own/ties` and `rubrank/own/missing`. For the same reason only the first
+`MOST_LINES` sources, stages, categories and tiers of a run have their own lines.
 
 The source and the stage of a query are its metadata `rubrank_source` and `rubrank_stage` (set by `rubrank train`), else
 `data_source` or `source`, and `stage`.
@@ -59,7 +59,7 @@ from rubrank.training.alarm import measure_step, scale_scores
 from rubrank.training.controls import TextFeatures, find_token_lengths
 
 MOST_LINES = 32
-"""Sources, stages, categories and tiers (each) with a line of their own; the others share the line "others"."""
+"""Sources, stages, categories and tiers (each) with its own line; the others share the line "others"."""
 _MAX_NAME_LENGTH = 80  # characters of a source, stage, category or tier in the name of a line
 _ORIGIN_KEYS = {
     "source": ("rubrank_source", "data_source", "source"),
@@ -78,7 +78,7 @@ def collect_step_metrics(
 ) -> dict[str, float]:
     """Return all numbers of a step except those about judges, alarms and times; undefined numbers are left out.
 
-    shared: names of the criteria of the shared rubric, which have metrics of their own.
+    shared: names of the criteria of the shared rubric, which have their own metrics.
     lines: the score lines that the run has had so far; new ones are added.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]

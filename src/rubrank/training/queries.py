@@ -275,11 +275,16 @@ def _to_message(value: Any) -> Any:
 
 
 def to_plain_data(value: Any) -> Any:
-    """Convert pydantic objects, in lists and mappings too, to plain data; other values are returned unchanged."""
-    if isinstance(value, list | tuple):
-        return [to_plain_data(item) for item in value]
-    if isinstance(value, dict):
-        return {name: to_plain_data(item) for name, item in value.items()}
+    """Convert pydantic objects, configurations, arrays and tensors to dicts, lists and numbers, at every depth.
+
+    Other values are returned unchanged.
+    """
     if hasattr(value, "model_dump"):
-        return to_plain_data(value.model_dump(exclude_none=True))
+        value = value.model_dump(exclude_none=True)
+    elif hasattr(value, "tolist"):  # numpy's arrays and numbers, tensors, tensordict's stacks
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {name: to_plain_data(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [to_plain_data(item) for item in value]
     return value

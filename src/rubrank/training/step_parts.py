@@ -1,8 +1,8 @@
-"""Fuse a step in parts if its queries have many criteria of their own.
+"""Fuse a step in parts if every query brings its own criteria.
 
-A thousand queries with ten criteria of their own make a matrix of ten thousand columns, and each rollout has scores in
-ten of them. Fused in parts of consecutive groups, the cost grows with the number of scores instead of the size of the
-matrix. Whether that is possible depends on the rule:
+A thousand queries with ten criteria each make a matrix of ten thousand columns, and each rollout has scores in only ten
+of them. So the step is fused in parts of consecutive groups: the cost then grows with the number of scores, not with
+the size of the matrix. Whether that is possible depends on the rule:
 
     a rule that treats each group by itself ("local")          is applied to each part
     a rule that is local except for the influence of           gets that estimate first, from the criteria that several

@@ -7,7 +7,7 @@
 
 Input. AReaL calls `arun_episode(engine, data)` once per row of the dataset. A row has `messages` (or `prompt`), and may
 have `rubric` and what verifiers need. This workflow samples `n` responses itself, because AReaL's own `n_samples` would
-make each response an episode, and a group of its own; it must be 1.
+make each response a separate episode, and so a separate group; it must be 1.
 
 Output. AReaL gets all responses as tensors, with the rubric's rewards. A response without any score gets the mean of
 its group. With `train=False` (the workflow of the evaluation) no rule learns.

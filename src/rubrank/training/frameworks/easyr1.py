@@ -1,6 +1,6 @@
 """EasyR1: a rubric as its batch reward function. This file is the function's file.
 
-    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    export RUBRANK_CONFIG=/abs/reward.yaml          see docs/frameworks.md
     python -m verl.trainer.main … worker.reward.reward_type=batch \\
         worker.reward.reward_function=…/rubrank/training/frameworks/easyr1.py:compute_score
 

@@ -262,7 +262,7 @@ class _Conversation:
         self.messages.append(message)
 
     def add_tool_call(self, call: dict[str, Any]) -> None:
-        """Add a call to the assistant's last message, or to a new one if it has reasoning of its own."""
+        """Add a call to the assistant's last message, or to a new one if reasoning came before it."""
         is_assistants_turn = bool(self.messages) and self.messages[-1]["role"] == "assistant"
         if self.reasoning or not is_assistants_turn:
             self.add_message("assistant", "")

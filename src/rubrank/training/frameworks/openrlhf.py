@@ -1,6 +1,6 @@
 """OpenRLHF: a rubric as the reward of an agent. This file is the agent file.
 
-    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    export RUBRANK_CONFIG=/abs/reward.yaml          see docs/frameworks.md
     python -m openrlhf.cli.train_ppo_ray … \\
         --train.agent_func_path $(python -c "import rubrank.training.frameworks.openrlhf as m; print(m.__file__)")
 

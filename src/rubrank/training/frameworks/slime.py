@@ -1,6 +1,6 @@
 """slime: a rubric as the reward function of all samples of a prompt.
 
-    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    export RUBRANK_CONFIG=/abs/reward.yaml          see docs/frameworks.md
     train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
 
 Input. slime awaits `reward(args, samples)` with all samples of one prompt. The label and the metadata of a sample

@@ -1,6 +1,6 @@
 """ms-swift 4.6: a rubric as an outcome reward. This file is the plug-in.
 
-    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    export RUBRANK_CONFIG=/abs/reward.yaml          see docs/frameworks.md
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 

@@ -300,13 +300,13 @@ class RubricReward:
             )
         if self.rubric_column is not None:
             return row[column]
-        # The sources of a mixture may have a rubric or instructions, each in columns of its own.
+        # The sources of a mixture may have a rubric or instructions, each in its own columns.
         return find_own_rubric(row)
 
     def _number_groups(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
     ) -> list[int]:
-        """Return the number of the group of every sample: a group is so many samples in a row, all of the same query.
+        """Return the number of the group of every sample: samples of a group follow each other.
 
         The trainer says how many. Prompts are not compared then, because environments may add to those of each rollout.
         Without a trainer, the number is found from the prompts that repeat.

@@ -3,7 +3,7 @@
     from rubrank.training.frameworks.verifiers import group_reward, rubric_of            verifiers ≤ 0.3.1
 
     env = vf.SingleTurnEnv(dataset=dataset, rubric=rubric_of("reward.yaml"))
-    rubric.add_reward_func(group_reward(engine))                 or: beside functions of your own
+    rubric.add_reward_func(group_reward(engine))                 or: beside your own functions
 
     from rubrank.training.frameworks.verifiers import RubricFinalize                     verifiers 0.4
 

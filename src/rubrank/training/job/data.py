@@ -14,7 +14,7 @@ Order. It is laid out for all steps before the first one:
     [4, 0, 2, 1, 3, 5, 3, 2]
 
 Numbers below 4 are rows of the first source here, the others of the second. The trainer walks the list from beginning
-to end, so stages need no sampler of their own, and a resumed run finds its place by counting.
+to end, so stages need no separate samplers, and a resumed run finds its place by counting.
 
 Every batch is mixed by the shares of the sources. At any time of a stage, the prompts taken from a source differ from
 its share by less than the number of sources. The rows of a source come in random order, and none is repeated before all

@@ -83,7 +83,7 @@ class Plan:
     """Indices into `rows`, in the order in which the run takes them."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
     fingerprint: Mapping[str, Any] = field(repr=False)
-    """Numbers of rows, and digests of the data and the rubric, which a resumed run must have, too."""
+    """Numbers of rows, and digests of the data and the rubric, which a resumed run must have as well."""
 
     def describe(self) -> str:
         """The plan in words, one line for each decision."""

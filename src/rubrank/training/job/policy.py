@@ -181,7 +181,7 @@ def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
 # ------------------------------------------------------------------------------------------------ loading and adapters
 
 _DECIDED_ELSEWHERE = {
-    **dict.fromkeys(("dtype", "torch_dtype"), "It has a key of its own: model.dtype."),
+    **dict.fromkeys(("dtype", "torch_dtype"), "It has its own key: model.dtype."),
     **dict.fromkeys(
         ("token", "use_auth_token"),
         "Set HF_TOKEN in the environment: the config is copied to the run's folder.",

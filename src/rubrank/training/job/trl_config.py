@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
 
 _REMEDIES = {
-    "It has a key of its own, under training.": tuple(Training.model_fields),
-    "It has a key of its own, at the top of the config.": ("seed", "report_to"),
-    "It has a key of its own: output.": ("output_dir",),
+    "It has its own key, under training.": tuple(Training.model_fields),
+    "It has its own key, at the top of the config.": ("seed", "report_to"),
+    "It has its own key: output.": ("output_dir",),
     "It follows from the steps of stages.": ("max_steps", "num_train_epochs"),
     "The order of the prompts is laid out from stages and seed.": word_list(
         "data_seed shuffle_dataset train_sampling_strategy ignore_data_skip"
@@ -182,7 +182,7 @@ def try_arguments(job: Job, arguments: Any) -> None:
         got = repr(sampling[name])
         raise job.invalid(f"trl.generation_kwargs.{name}", "left out", got, remedy)
     weights = [torch.nn.Parameter(torch.zeros(1))]
-    setting = "training.optim"  # what is being tried; the error names it
+    setting = "training.optim"  # the setting that is tried; the error names it
     try:
         if not arguments.optim.startswith(_PROJECTED_OPTIMIZERS):
             optimizer_class, options = Trainer.get_optimizer_cls_and_kwargs(arguments, None)

@@ -35,8 +35,8 @@ from rubrank.training.frameworks.verl.settings import (
     OWNER,
     ResponseReader,
     Settings,
-    to_plain_data,
 )
+from rubrank.training.queries import to_plain_data
 
 try:
     import ray  # type: ignore[import-not-found, unused-ignore]

@@ -7,12 +7,12 @@
     settings.find_rubric(row)                the query's own rubric, or None
     ResponseReader(settings, tokenizer, config).read_rollout(row, ids, "session 7")
 
-A row is what verl's dataset holds: `raw_prompt`, `data_source`, `reward_model`, `extra_info`, and columns of its own.
+A row is what verl's dataset holds: `raw_prompt`, `data_source`, `reward_model`, `extra_info`, and further columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from rubrank._plain import validate_model
@@ -20,7 +20,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import INSTRUCTION_COLUMNS, find_own_rubric
+from rubrank.training.queries import INSTRUCTION_COLUMNS, find_own_rubric, to_plain_data
 from rubrank.training.rollouts import (
     find_end_token_ids,
     find_template_opening_tag,
@@ -176,15 +176,4 @@ def _get_at(row: Mapping[str, Any], place: str) -> Any:
         if not isinstance(value, Mapping) or name not in value:
             return _ABSENT
         value = value[name]
-    return value
-
-
-def to_plain_data(value: Any) -> Any:
-    """Return configurations, arrays and tensordict's stacks as dicts, lists and numbers, at every depth."""
-    if isinstance(value, Mapping):
-        return {name: to_plain_data(item) for name, item in value.items()}
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers, tensors, tensordict's stacks
-        value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [to_plain_data(item) for item in value]
     return value

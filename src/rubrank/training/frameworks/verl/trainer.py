@@ -30,7 +30,8 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, fill_unknown
 from rubrank.training.frameworks.verl.checkpoint import CheckpointBeforeOutage, uses_barrier
 from rubrank.training.frameworks.verl.scores import unpack_groups
-from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, to_plain_data
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings
+from rubrank.training.queries import to_plain_data
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -244,6 +245,6 @@ class RubricTrainerColocateAsync(RubricAdvantage, PPOTrainerColocateAsync):
 
 @register_trainer("rubrank_separate_async")
 class RubricTrainerSeparateAsync(RubricAdvantage, PPOTrainerSeparateAsync):
-    """verl's asynchronous trainer with GPUs of its own."""
+    """verl's asynchronous trainer with separate GPUs."""
 
     base_mode = "separate_async"
