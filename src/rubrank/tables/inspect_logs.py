@@ -47,11 +47,34 @@ def read_zipped_log(path: Path) -> Iterator[LogRow]:
 
 
 def _make_rows(samples: Iterable[Any], where: str) -> Iterator[LogRow]:
-    """Yield the samples that have not failed as rows; raises InvalidInput for damage or another layout."""
+    """Yield the samples as rows, with the names that tables use; raises InvalidInput for damage or another layout.
+
+    A sample that ended with an error, without a response, is left out.
+    """
     try:
         for sample in samples:
-            if not _has_failed(sample):
-                yield _make_row(sample)
+            output = sample.get("output") or {}
+            choices = output.get("choices") or []
+            if sample.get("error") and not choices:
+                continue
+            choice = choices[0] if choices else {}
+            scores, reasons = _read_scores(sample.get("scores") or {})
+            metadata: dict[str, Any] = {}
+            if sample.get("target") not in (None, ""):
+                metadata["target"] = sample["target"]
+            metadata |= sample.get("metadata") or {}
+            if output.get("model") not in (None, ""):
+                metadata["model"] = output["model"]
+            yield LogRow(
+                group=str(sample.get("id")),
+                rollout=sample.get("epoch", 1),
+                prompt=sample.get("input"),
+                response=_read_response(sample, choice, output),
+                finish_reason=choice.get("stop_reason"),
+                scores=scores,
+                reasons=reasons,
+                metadata=metadata,
+            )
     except InvalidInput:
         raise  # zstandard is not installed
     except (
@@ -73,58 +96,25 @@ def _read_samples(path: Path) -> Iterator[Any]:
     with zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
         for info in sorted(members, key=_get_sample_and_epoch):
-            yield json.loads(_read_member(archive, info, path))
+            if info.compress_type != _ZSTD_METHOD:
+                yield json.loads(archive.read(info))
+                continue
+            # A member is a fixed header, whose last two numbers are the lengths of the name and the extra field; then
+            # these two, and then the compressed data.
+            with path.open("rb") as file:
+                file.seek(info.header_offset)
+                header = file.read(_LOCAL_HEADER_BYTES)
+                name_length, extra_length = struct.unpack("<HH", header[26:30])
+                file.seek(name_length + extra_length, 1)
+                packed = file.read(info.compress_size)
+            decompressor = import_zstandard(path).ZstdDecompressor().decompressobj()
+            yield json.loads(decompressor.decompress(packed))
 
 
 def _get_sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
     """Return the sort key of samples/<id>_epoch_<n>.json, so that epoch 10 comes after epoch 9."""
     sample, _, epoch = member.filename.removesuffix(".json").rpartition("_epoch_")
     return sample, int(epoch) if epoch.isdigit() else 0
-
-
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
-    """Return the decompressed bytes of a file in the archive; newer logs use zstd, which zipfile cannot read."""
-    if info.compress_type != _ZSTD_METHOD:
-        return archive.read(info)
-    # Each member is a fixed header, whose last two numbers are the lengths of the name and the extra field; then these
-    # two, and then the compressed data.
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        header = file.read(_LOCAL_HEADER_BYTES)
-        name_length, extra_length = struct.unpack("<HH", header[26:30])
-        file.seek(name_length + extra_length, 1)
-        packed = file.read(info.compress_size)
-    return bytes(import_zstandard(path).ZstdDecompressor().decompressobj().decompress(packed))
-
-
-def _has_failed(sample: Mapping[str, Any]) -> bool:
-    """Did the sample end with an error, without a response?"""
-    output = sample.get("output") or {}
-    has_choices = isinstance(output, Mapping) and bool(output.get("choices"))
-    return bool(sample.get("error")) and not has_choices
-
-
-def _make_row(sample: Mapping[str, Any]) -> LogRow:
-    """Return one epoch of a sample as a row, with the names that tables use."""
-    output = sample.get("output") or {}
-    choice = (output.get("choices") or [{}])[0]
-    scores, reasons = _read_scores(sample.get("scores") or {})
-    metadata: dict[str, Any] = {}
-    if sample.get("target") not in (None, ""):
-        metadata["target"] = sample["target"]
-    metadata |= sample.get("metadata") or {}
-    if output.get("model") not in (None, ""):
-        metadata["model"] = output["model"]
-    return LogRow(
-        group=str(sample.get("id")),
-        rollout=sample.get("epoch", 1),
-        prompt=sample.get("input"),
-        response=_read_response(sample, choice, output),
-        finish_reason=choice.get("stop_reason"),
-        scores=scores,
-        reasons=reasons,
-        metadata=metadata,
-    )
 
 
 def _read_response(
@@ -171,17 +161,12 @@ def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], d
         if isinstance(value, Mapping):
             parts = {f"{scorer}.{key}": inner for key, inner in value.items()}
         for name, part in parts.items():
-            scores[name] = _parse_grade(part)
+            if isinstance(part, str):
+                part = GRADES.get(part.strip().upper(), part)
+            try:
+                number = float(part)
+            except (TypeError, ValueError):
+                number = math.nan
+            scores[name] = number if math.isfinite(number) else None
             reasons[name] = reason if scores[name] is not None else f"no number: {part!r:.80}"
     return scores, reasons
-
-
-def _parse_grade(value: Any) -> float | None:
-    """Return a number, a boolean or a letter as a score; None if it is none of them."""
-    if isinstance(value, str) and value.strip().upper() in GRADES:
-        return GRADES[value.strip().upper()]
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None

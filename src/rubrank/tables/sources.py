@@ -70,7 +70,13 @@ HUB = "hf:"
 
 _SNIFFED_BYTES = 1 << 16  # read from standard input to guess its format
 _SAVED_DATASET_FILES = ("dataset_info.json", "dataset_dict.json", "state.json")
-_MAGIC_BYTES = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"PK", ".eval"))
+# First bytes of a file → its suffix. An Inspect log is a zip; anything compressed with zstd is taken for JSON Lines.
+_MAGIC_BYTES = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK": ".eval",
+    b"\x28\xb5\x2f\xfd": ".jsonl.zst",
+}
 _stdin_copies: list[tuple[Any, Path]] = []
 """(stream, its copy): standard input can be read only once."""
 _LONGEST_CSV_FIELD = 1 << 30  # characters; the csv module allows 131,072 by default
@@ -82,32 +88,43 @@ _NOT_LINE_END = re.compile(rb"[^\r\n]")
 
 
 def find_files(source: str | Path) -> list[Path]:
-    """Return the files of a source, all of one format, sorted by name; raises InvalidInput if there is none."""
+    """Return the files of a source, all of one format, sorted by name.
+
+    Raises InvalidInput if there is none, if one cannot be read, or if they have different formats.
+    """
     if str(source) == STDIN:
         return [_copy_standard_input()]
     if not str(source).strip():
         raise InvalidInput("rubrank", "the file", "a file that can be read", repr(str(source)), "")
     path = Path(source)
-    exists = os.path.exists(path)
-    if not exists and glob.has_magic(str(source)):
-        matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
-        return _check_one_format([match for match in matches if match.is_file()], source)
+    files: list[Path] = []
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
         # TRL writes its logs to a subfolder `completions`.
         for folder in (path, path / "completions"):
-            files = sorted(folder.iterdir()) if folder.is_dir() else []
-            readable = []
-            for file in files:
+            if files or not folder.is_dir():
+                continue
+            for file in sorted(folder.iterdir()):
                 is_hidden = file.name.startswith((".", "_"))
                 if data_suffix(file) in FORMATS and file.is_file() and not is_hidden:
-                    readable.append(file)
-            if readable:
-                return _check_one_format(readable, source)
-        return _check_one_format([], source)
-    if not exists and (parts := find_rotated(path)):
-        return _check_one_format(parts, source)
-    format_of(require_file(path))
-    return [path]
+                    files.append(file)
+    elif os.path.exists(path):
+        files = [require_file(path)]
+    elif glob.has_magic(str(source)):
+        matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
+        files = [match for match in matches if match.is_file()]
+    else:
+        files = find_rotated(path) or [require_file(path)]
+    if not files:
+        allowed = f"at least one of {', '.join(FORMATS)}"
+        raise InvalidInput(str(source), "the files", allowed, "none")
+    first_of_format: dict[str, Path] = {}
+    for file in files:
+        first_of_format.setdefault(format_of(file), file)
+    if len(first_of_format) > 1:
+        got = " and ".join(f"{name} ({file.name})" for name, file in first_of_format.items())
+        remedy = f"Name those that are meant: '{source}/*{files[0].suffix}'."
+        raise InvalidInput(str(source), "the files", "of one format", got, remedy)
+    return files
 
 
 def format_of(path: Path) -> str:
@@ -149,26 +166,6 @@ def describe_source(source: Any) -> str:
     return f"{len(files)} {format_of(files[0])} files"
 
 
-def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
-    """Return the files unchanged; raises InvalidInput if there are none, or if they have different formats."""
-    if not files:
-        raise InvalidInput(
-            str(source),
-            "the files",
-            f"at least one of {', '.join(FORMATS)}",
-            "none",
-            remedy="",
-        )
-    first_of_format: dict[str, Path] = {}
-    for file in files:
-        first_of_format.setdefault(format_of(file), file)
-    if len(first_of_format) > 1:
-        got = " and ".join(f"{name} ({file.name})" for name, file in first_of_format.items())
-        remedy = f"Name those that are meant: '{source}/*{files[0].suffix}'."
-        raise InvalidInput(str(source), "the files", "of one format", got, remedy)
-    return files
-
-
 # ------------------------------------------------------------------------------------------------------ standard input
 
 
@@ -197,24 +194,17 @@ def _copy_standard_input() -> Path:
         shutil.copyfileobj(stream, file)
     if not copy.stat().st_size:
         raise InvalidInput("standard input", "the input", "at least one row", "nothing", "")
-    path = copy.rename(folder / f"stdin{_guess_suffix(copy)}")
-    _stdin_copies.append((sys.stdin, path))
-    return path
-
-
-def _guess_suffix(path: Path) -> str:
-    """Return the suffix for a file of unknown format, from its first bytes."""
-    with path.open("rb") as file:
+    with copy.open("rb") as file:
         start = file.read(_SNIFFED_BYTES)
     if start.startswith(b"\x1f\x8b"):  # gzip
-        with gzip.open(path) as inner:
-            return f"{_guess_text_suffix(inner.read(_SNIFFED_BYTES))}.gz"
-    if start.startswith(b"\x28\xb5\x2f\xfd"):  # zstd
-        return ".jsonl.zst"
-    for magic, suffix in _MAGIC_BYTES:
-        if start.startswith(magic):
-            return suffix
-    return _guess_text_suffix(start)
+        with gzip.open(copy) as unpacked:
+            suffix = f"{_guess_text_suffix(unpacked.read(_SNIFFED_BYTES))}.gz"
+    else:
+        suffixes = [suffix for magic, suffix in _MAGIC_BYTES.items() if start.startswith(magic)]
+        suffix = suffixes[0] if suffixes else _guess_text_suffix(start)
+    path = copy.rename(folder / f"stdin{suffix}")
+    _stdin_copies.append((sys.stdin, path))
+    return path
 
 
 def _guess_text_suffix(start: bytes) -> str:
@@ -244,33 +234,68 @@ def read_rows(source: Source) -> Iterator[Row]:
             return
         files = find_files(source)
         for path in files:
-            for row in read_file_rows(path):
+            for row in _read_file_rows(path):
                 if len(files) > 1 and isinstance(row, LogRow):
                     # The same sample in two Inspect logs was answered in two runs: these are two groups.
                     row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
                 yield row
-    elif isinstance(source, Mapping):
+        return
+    if isinstance(source, Mapping):
         yield from _read_column_rows(source)
+        return
+    # Frames are recognised by their methods.
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
+        source = source.collect()
+    if hasattr(source, "iter_rows"):  # polars
+        yield from source.iter_rows(named=True)
+    elif hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
+        yield from source.to_pylist()
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        for row in source.to_dict("records"):
+            for name, value in row.items():
+                # NaN, NA and NaT: what pandas writes for an empty cell.
+                is_nan = isinstance(value, float) and value != value
+                if is_nan or type(value).__name__ in ("NAType", "NaTType"):
+                    row[name] = None
+            yield row
+    elif isinstance(source, bytes) or not isinstance(source, Iterable):
+        allowed = "a path, a table, or rows"
+        remedy = "See `rubrank help data`."
+        raise InvalidInput("rollouts", "source", allowed, type(source).__name__, remedy)
     else:
-        yield from _read_object_rows(source)
+        yield from _check_objects(source, "rollouts")
 
 
-def read_file_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of one file; its suffix tells the format. Cells of a CSV are texts."""
+def _read_file_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of one file; its suffix tells the format. Cells of a CSV are texts.
+
+    A JSON file holds a list of objects, one object, an Inspect log, or an export of promptfoo.
+    """
     file_format = format_of(path)
     if file_format == "Inspect log":
         yield from read_zipped_log(path)
-    elif file_format == "JSON":
-        yield from _read_json(path)
+    elif file_format in ("CSV", "TSV"):
+        frame, _ = read_csv(path)
+        yield from frame.fill_null("").iter_rows(named=True)
+    elif file_format in ("Parquet", "Arrow"):
+        yield from read_columnar(path).iter_rows(named=True)
     elif file_format == "JSON Lines":
         with open_text(path) as file:
             for _, _, row in parse_lines(file, path):
                 yield row
-    elif file_format in ("CSV", "TSV"):
-        frame, _ = read_csv(path)
-        yield from frame.fill_null("").iter_rows(named=True)
     else:
-        yield from read_columnar(path).iter_rows(named=True)
+        try:
+            data = json.loads(read_text(path), object_pairs_hook=check_unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(str(path), "text", "JSON", str(error)) from None
+        if is_log(data):
+            yield from read_json_log(data, str(path))
+            return
+        rows = data if isinstance(data, list) else [data]
+        summary = data.get("results") if isinstance(data, Mapping) else None
+        if isinstance(summary, Mapping) and isinstance(summary.get("results"), list):
+            rows = summary["results"]  # what `promptfoo eval --output results.json` writes
+        yield from _check_objects(rows, str(path))
 
 
 def parse_lines(
@@ -292,46 +317,6 @@ def parse_lines(
             if not isinstance(row, dict):
                 raise BadTable(str(path), f"line {number}", "one JSON object", got, remedy)
             yield number, line, row
-
-
-def _read_json(path: Path) -> Iterator[Row]:
-    """Yield the rows of a JSON file: a list of objects, one object, an Inspect log, or an export of promptfoo."""
-    try:
-        data = json.loads(read_text(path), object_pairs_hook=check_unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(str(path), "text", "JSON", str(error)) from None
-    if is_log(data):
-        yield from read_json_log(data, str(path))
-        return
-    rows = data if isinstance(data, list) else [data]
-    summary = data.get("results") if isinstance(data, Mapping) else None
-    if isinstance(summary, Mapping) and isinstance(summary.get("results"), list):
-        rows = summary["results"]  # what `promptfoo eval --output results.json` writes
-    yield from _check_objects(rows, str(path))
-
-
-def _read_object_rows(source: Any) -> Iterator[Row]:
-    """Yield the rows of a frame, which is recognised by its methods, or of any iterable of mappings."""
-    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
-        source = source.collect()
-    if hasattr(source, "iter_rows"):  # polars
-        yield from source.iter_rows(named=True)
-    elif hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
-        yield from source.to_pylist()
-    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        for row in source.to_dict("records"):
-            for name, value in row.items():
-                # NaN, NA and NaT: what pandas writes for an empty cell.
-                is_nan = isinstance(value, float) and value != value
-                if is_nan or type(value).__name__ in ("NAType", "NaTType"):
-                    row[name] = None
-            yield row
-    elif isinstance(source, bytes) or not isinstance(source, Iterable):
-        allowed = "a path, a table, or rows"
-        remedy = "See `rubrank help data`."
-        raise InvalidInput("rollouts", "source", allowed, type(source).__name__, remedy)
-    else:
-        yield from _check_objects(source, "rollouts")
 
 
 def _check_objects(rows: Iterable[Any], where: str) -> Iterator[Row]:
