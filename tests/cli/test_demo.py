@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from rubrank.cli.demo.demo import ATTRIBUTES, demo, fuse_table
+from rubrank.cli.demo.demo import ATTRIBUTES, NOTICE, demo, demo_judges, fuse_table
 from rubrank.cli.demo.groups import load_demo_groups
-from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.records.files import read_records
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rubrank.cli.demo import judge as demo_judge
+from rubrank.cli.demo import demo as demo_module
+from rubrank.cli.demo.demo import MODEL, NOTICE, demo_judges
 from rubrank.cli.demo.groups import load_demo_groups
-from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.judge import Reply
@@ -47,7 +47,7 @@ socket.socket.connect = socket.getaddrinfo = None  # and so is calling anybody
 from rubrank.judges.step import judge_groups
 from rubrank.rubrics.rubric import Criterion
 from rubrank.cli.demo.groups import load_demo_groups
-from rubrank.cli.demo.judge import demo_judges
+from rubrank.cli.demo.demo import demo_judges
 import numpy as np
 
 group = next(group for group in load_demo_groups() if group.id == "book-a-table")  # no gate stops any of these
@@ -188,7 +188,7 @@ def test_a_second_run_adds_nothing(asked):
 def test_replies_of_an_older_version_are_not_taken(criteria, table, tmp_path, monkeypatch):
     cache = tmp_path / "replies.sqlite"
     with monkeypatch.context() as older:
-        older.setattr(demo_judge, "read_replies_file", lambda: TEXT.replace("verdict: 0", "verdict: null"))
+        older.setattr(demo_module, "read_replies_file", lambda: TEXT.replace("verdict: 0", "verdict: null"))
         demo_judges(cache)
     verdicts = [
         verdict for one in judge_all(criteria, table, demo_judges(cache)).groups for verdict in one.verdicts.values()

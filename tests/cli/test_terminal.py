@@ -10,8 +10,8 @@ import typer
 from rich.cells import cell_len
 
 from rubrank.cli.command import print_errors_in_one_line
-from rubrank.cli.verbs.fuse import show_group
 from rubrank.cli.terminal import format_number, print_json, print_line, print_matrix, print_table, say
+from rubrank.cli.verbs.fuse import show_group
 from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rubrank.cli.demo.demo import fuse_table
+from rubrank.cli.demo.demo import demo_judges, fuse_table
 from rubrank.cli.demo.groups import load_demo_groups
-from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.grading.grade import grade
 from rubrank.judges.judgments import Provenance
