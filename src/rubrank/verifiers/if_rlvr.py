@@ -13,7 +13,7 @@ import operator
 import re
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
@@ -40,14 +40,9 @@ if_rlvr = partial(instruction, family="if_rlvr")
 """`@if_rlvr(name)` registers the verifier of an IF-RLVR constraint."""
 
 
-def _take_first(value: Any) -> Any:
-    """Return the first item of a list; other values unchanged."""
-    if isinstance(value, list) and value:
-        return value[0]
-    return value
-
-
-Word = Annotated[str, BeforeValidator(_take_first)]
+Word = Annotated[
+    str, BeforeValidator(lambda value: value[0] if isinstance(value, list) and value else value)
+]
 """A parameter that is one word, given as "sea" or as ["sea"]."""
 _LOWER_CASE_WORD = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")

@@ -68,50 +68,35 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream requires "Question 1" plain.
     Not covered: the topic; text after the last option.
     """
-    if compat == "upstream":
-        questions = []
-        if text.raw.startswith("Question"):
-            parts = _QUESTION_UPSTREAM.split(text.raw)
-            questions = [part.strip() for part in parts if part.strip()]
-        option_mark = _OPTION_UPSTREAM
-    else:
-        questions = _split_questions(text)
-        option_mark = _OPTION
+    questions: list[str] = []  # without their labels
+    option_mark = _OPTION_UPSTREAM if compat == "upstream" else _OPTION
+    if compat == "fixed":
+        for line in text.lines:
+            label = _QUESTION.match(line)
+            if label:
+                questions.append(line[label.end() :])
+            elif questions:
+                questions[-1] += f"\n{line}"
+            elif line.strip():
+                break  # there is text before the first question
+    elif text.raw.startswith("Question"):
+        questions = [part for part in _QUESTION_UPSTREAM.split(text.raw) if part.strip()]
+    questions = [question.strip() for question in questions]
     if len(questions) != 4:
         return False, f"{len(questions)} questions found, 4 required (and nothing before them)"
-    sizes: list[int] = []
+    sizes: list[int] = []  # the length of each question before its options
     for question in questions:
-        size, options = _measure_question(question, option_mark)
+        stem: list[str] = []
+        options = 0
+        for line in question.split("\n"):
+            if option_mark.match(line.strip()):
+                options += 1
+            elif not options:
+                stem.append(line.strip())
         if options != 5:
             return False, f"{options} options found in {question[:40]!r}, 5 required"
-        sizes.append(size)
+        sizes.append(len(" ".join(stem).strip()))
     return is_increasing(sizes), f"the questions have {sizes} characters"
-
-
-def _split_questions(text: Text) -> list[str]:
-    """Return the questions without their labels; none if there is text before the first."""
-    questions: list[list[str]] = []
-    for line in text.lines:
-        label = _QUESTION.match(line)
-        if label:
-            questions.append([line[label.end() :]])
-        elif questions:
-            questions[-1].append(line)
-        elif line.strip():
-            return []
-    return ["\n".join(lines).strip() for lines in questions]
-
-
-def _measure_question(question: str, option_mark: re.Pattern[str]) -> tuple[int, int]:
-    """Return the length of the question before its options, and the number of options."""
-    stem: list[str] = []
-    options = 0
-    for line in question.split("\n"):
-        if option_mark.match(line.strip()):
-            options += 1
-        elif not options:
-            stem.append(line.strip())
-    return len(" ".join(stem).strip()), options
 
 
 @ifbench("custom:reverse_newline")

@@ -132,26 +132,19 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     lines = text.raw.split("\n")
     if compat == "upstream":
-        indents = [len(line) - len(line.lstrip(" ")) for line in _drop_some_blank_lines(lines)]
+        # The public checker changes the list over which it iterates. So each removal makes the loop skip the next line,
+        # and `remove` takes away the first line that equals the blank one, which may have been skipped before.
+        lines = lines[:_MOST_LINES]
+        for line in lines:
+            if not line.strip():
+                lines.remove(line)
+        indents = [len(line) - len(line.lstrip(" ")) for line in lines]
     else:
         lines = [line.expandtabs() for line in lines if line.strip()]
         indents = [len(line) - len(line.lstrip()) for line in lines]
         if len(lines) < 2:
             return False, "fewer than two lines found"
     return is_increasing(indents), f"the lines are indented by {indents[:20]}"
-
-
-def _drop_some_blank_lines(lines: list[str]) -> list[str]:
-    """Remove blank lines as the public checker does, which changes the list over which it iterates.
-
-    So each removal makes the loop skip the next line, and `remove` takes away the first line that equals the blank one,
-    which may be a line that was skipped before.
-    """
-    lines = lines[:_MOST_LINES]
-    for line in lines:
-        if not line.strip():
-            lines.remove(line)
-    return lines
 
 
 @ifbench("format:list")
@@ -191,7 +184,15 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         return _check_thesis_upstream(text.raw)
-    sections = _split_sections(text.lines)
+    sections = [""]  # the first one: what stands before all headings
+    for line in text.lines:
+        if _HEADING.match(line):
+            sections.append("")
+        else:
+            sections[-1] += f"{line}\n"
+    if len(sections) > 1:
+        del sections[0]
+    sections = [section for section in sections if section.strip()]
     if not sections:
         return False, "no sections found"
     wrong = [section.strip() for section in sections if not _THESIS.match(section)]
@@ -209,20 +210,6 @@ def _check_thesis_upstream(raw: str) -> Answer:
     after = end_tag[len("</i>") :] + after
     is_right = bool(inside.strip() and after.strip())
     return is_right, "a passage in <i> or <em>, with text after it, required"
-
-
-def _split_sections(lines: tuple[str, ...]) -> list[str]:
-    """Return the text after each heading; without headings the whole text. Text before the first heading is dropped."""
-    sections: list[list[str]] = [[]]  # the first one: what stands before all headings
-    for line in lines:
-        if _HEADING.match(line):
-            sections.append([])
-        else:
-            sections[-1].append(line)
-    if len(sections) > 1:
-        sections.pop(0)
-    texts = ["\n".join(section) for section in sections]
-    return [text for text in texts if text.strip()]
 
 
 @ifbench("format:sub-bullets")
@@ -358,7 +345,16 @@ def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         return _has_five_levels_upstream(text.raw), "five levels of brackets required"
-    levels = _measure_bracket_depth(text.raw)
+    stack = _NestingStack()
+    for char in text.raw:
+        if char in "([{":
+            stack.open.append((char, 0))
+        elif char in ")]}":
+            if stack.last == _OPENING_BRACKETS[char]:
+                stack.pop()
+            else:  # a bracket that does not fit ends everything open
+                stack.open.clear()
+    levels = stack.deepest
     return levels >= 5, f"{levels} closed levels of brackets found, at least 5 required"
 
 
@@ -382,20 +378,6 @@ class _NestingStack:
         if self.open:
             mark, inside = self.open[-1]
             self.open[-1] = (mark, max(inside, levels + 1))
-
-
-def _measure_bracket_depth(raw: str) -> int:
-    """Return the most levels of one properly closed group; a bracket that does not fit ends everything open."""
-    stack = _NestingStack()
-    for char in raw:
-        if char in "([{":
-            stack.open.append((char, 0))
-        elif char in ")]}":
-            if stack.last == _OPENING_BRACKETS[char]:
-                stack.pop()
-            else:
-                stack.open.clear()
-    return stack.deepest
 
 
 def _has_five_levels_upstream(raw: str) -> bool:
@@ -493,6 +475,5 @@ def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(parts) % 2 == 0:
         after_quotes.append("")  # the last quote never closes
     followed = sum(any(map(str.isalnum, part)) for part in after_quotes)
-    return followed == len(
-        after_quotes
-    ), f"{followed} of {len(after_quotes)} quotes are followed by words"
+    reason = f"{followed} of {len(after_quotes)} quotes are followed by words"
+    return followed == len(after_quotes), reason

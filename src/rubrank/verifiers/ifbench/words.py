@@ -175,24 +175,16 @@ def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
         that is approximated by the verbs it knows, by endings ("Identify") and by what follows ("Prove that …").
     Not covered: other languages.
     """
+    words = split_public_tokens(text.raw[:2000]) if compat == "upstream" else text.words
+    first = words[0].lower() if words else ""
+    is_verb = could_be_verb(first)
     if compat == "upstream":
-        tokens = [token.lower() for token in split_public_tokens(text.raw[:2000])]
-        first, second = (*tokens, "", "")[:2]
-        is_verb = _is_tagged_as_verb(first, second)
-    else:
-        first = text.words[0].lower() if text.words else ""
-        is_verb = could_be_verb(first)
+        # The tagger goes by the last three letters: these two endings outweigh the capital of a name.
+        has_verb_ending = first.endswith(("ing", "ify"))
+        precedes_object = len(words) > 1 and words[1].lower() in _AFTER_VERB
+        is_known = first in word_list("auxiliaries") or first in word_list("tagged_verbs")
+        is_verb = is_known or (is_verb and (has_verb_ending or precedes_object))
     return is_verb, f"the first word is {first!r}, {'a' if is_verb else 'no'} verb as far as known"
-
-
-def _is_tagged_as_verb(first: str, second: str) -> bool:
-    """Would the public checker's tagger take the first word for a verb? An approximation."""
-    if first in word_list("auxiliaries") or first in word_list("tagged_verbs"):
-        return True
-    if not could_be_verb(first):
-        return False
-    # The tagger goes by the last three letters: these two endings outweigh the capital of a name.
-    return first.endswith(("ing", "ify")) or second in _AFTER_VERB
 
 
 @ifbench("words:repeats")
@@ -337,11 +329,7 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     """
     words: Sequence[str] = text.words
     if compat == "upstream":
-        words = [
-            token
-            for token in split_public_tokens(text.raw)
-            if any(char.isalnum() for char in token)
-        ]
+        words = [word for word in split_public_tokens(text.raw) if any(map(str.isalnum, word))]
     if len(words) < 2:
         return False, f"{len(words)} words found"
     second = words[1]
@@ -584,12 +572,11 @@ def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: marks that say something else than the sentence.
     """
     kinds = _count_kinds(text, compat)
-    counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
+    names = ("declarative", "interrogative", "exclamatory")
+    counts = [kinds[name] for name in names]
     is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    reason = (
-        "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required"
-    ).format(*counts)
-    return is_balanced, reason
+    listed = ", ".join(f"{kinds[name]} {name}" for name in names)
+    return is_balanced, f"{listed} sentences found, equal numbers required"
 
 
 def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
@@ -671,22 +658,18 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: sounds ("cat", "kite"); a single sentence passes.
     """
     sizes: list[int] = []
-    if compat == "upstream":
-        for sentence in split_public_sentences(text.raw):
+    for sentence in select_sentences(text, compat):
+        if compat == "upstream":
             words = [word.lstrip(ASCII_PUNCTUATION + " ") for word in sentence.lower().split()]
-            sizes.append(_count_alliterating([word[0] for word in words if word]))
-    else:
-        for sentence in text.sentences:
+            first_letters = [word[0] for word in words if word]
+        else:
             first_letters = [word[0].casefold() for word in Text(sentence).words]
-            runs = [len(list(run)) for _, run in groupby(first_letters)]
+        runs = [len(list(run)) for _, run in groupby(first_letters)]
+        if compat == "upstream":
+            sizes.append(sum(run for run in runs if run > 1))
+        else:
             sizes.append(max(runs, default=0))
     return is_increasing(sizes), f"the sentences have alliterations of {sizes[:20]} words"
-
-
-def _count_alliterating(letters: list[str]) -> int:
-    """Count the words that share their first letter with a neighbour, as the public checker does."""
-    runs = [len(list(run)) for _, run in groupby(letters)]
-    return sum(run for run in runs if run > 1)
 
 
 @ifbench("sentence:keyword", version=2)
@@ -713,14 +696,12 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
     Fails: any other step; a single sentence, which upstream passes.
     Not covered: headings and list items, which count as sentences.
     """
-    if compat == "upstream":
-        sizes = [
-            len(remove_punctuation(sentence).split())
-            for sentence in split_public_sentences(text.raw)
-        ]
-    else:
-        sizes = [len(Text(sentence).words) for sentence in text.sentences]
-        if len(sizes) < 2:
-            return False, "fewer than two sentences found"
+    sizes: list[int] = []
+    for sentence in select_sentences(text, compat):
+        is_public = compat == "upstream"
+        words = remove_punctuation(sentence).split() if is_public else Text(sentence).words
+        sizes.append(len(words))
+    if len(sizes) < 2 and compat == "fixed":
+        return False, "fewer than two sentences found"
     is_right = all(next_size - size == small_n for size, next_size in pairwise(sizes))
     return is_right, f"the sentences have {sizes[:20]} words, each {small_n} more required"

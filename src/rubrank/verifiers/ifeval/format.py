@@ -162,7 +162,11 @@ def multiple_sections(
     numbers = _find_section_numbers(raw, re.escape(word), lang)
     # Six asterisks divide two answers in one (`combination:two_responses`).
     if "******" in raw or asks_for_several(rollout.question):
-        versions = _count_sections_by_version(numbers)
+        versions: list[int] = []  # the number of sections of each version
+        for number in numbers:
+            if not versions or number in ("1", "I", "１", "一"):  # the numbers begin again
+                versions.append(0)
+            versions[-1] += 1
         if len(versions) > 1 and all(holds(count, relation, num_sections) for count in versions):
             return True, f"{len(versions)} versions of {versions[0]} sections each"
     return compare_count(len(numbers), "section", relation, num_sections)
@@ -180,16 +184,6 @@ def _find_section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
     if set(numbers) == {"X"}:
         return []
     return numbers
-
-
-def _count_sections_by_version(numbers: list[str]) -> list[int]:
-    """Return the number of sections of each version; a version begins where the numbers begin again."""
-    sizes: list[int] = []
-    for number in numbers:
-        if not sizes or number in ("1", "I", "１", "一"):
-            sizes.append(0)
-        sizes[-1] += 1
-    return sizes
 
 
 @instruction("detectable_format:json_format")

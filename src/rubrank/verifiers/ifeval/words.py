@@ -99,16 +99,11 @@ def forbidden_words(
 def _count_keyword(text: Text, word: str, lang: Lang, compat: Compat) -> int:
     if compat == "fixed":
         return count_word(text.raw, word)
-    if lang == "ja":
-        return _count_japanese(text.raw, word)
-    return count_pattern(text.raw, word)
-
-
-def _count_japanese(text: str, word: str) -> int:
-    """Count the word among the words of the public analyser; without janome, wherever it stands."""
+    if lang != "ja":
+        return count_pattern(text.raw, word)
     if not has_janome():
-        return text.count(word)
-    return sum(surface == word for surface, _ in split_japanese_tokens(text))
+        return text.raw.count(word)
+    return sum(surface == word for surface, _ in split_japanese_tokens(text.raw))
 
 
 @instruction("keywords:letter_frequency")
@@ -435,14 +430,11 @@ def remove_frame(raw: str) -> str:
             if not has_long_line and not any(map(_SENTENCE_END.search, after)):
                 end = i
                 break
-    return "\n".join(line for line in lines[:end] if not _is_frame(line)).strip()
-
-
-def _is_frame(line: str) -> bool:
-    """Is the line a title, a subject line, a salutation, or a heading in bold?"""
-    if not line.strip():
-        return False
-    if _TITLE.fullmatch(line) or _LABEL.fullmatch(line) or _SALUTATION.fullmatch(line):
-        return True
-    is_bold = _BOLD_LINE.fullmatch(line) is not None
-    return is_bold and not _SENTENCE_END.search(line.strip().strip("*_:"))
+    remaining: list[str] = []
+    for line in lines[:end]:
+        is_frame = any(pattern.fullmatch(line) for pattern in (_TITLE, _LABEL, _SALUTATION))
+        if _BOLD_LINE.fullmatch(line) and not _SENTENCE_END.search(line.strip().strip("*_:")):
+            is_frame = True  # a heading in bold
+        if not is_frame or not line.strip():
+            remaining.append(line)
+    return "\n".join(remaining).strip()
