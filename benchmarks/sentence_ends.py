@@ -26,9 +26,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from rubrank.texts.prose import is_heading, is_item, is_rule, remove_code, split_code
-from rubrank.verifiers.shared import sentence_ends, word_tables
+from rubrank.verifiers.gates import truncation
+from rubrank.verifiers.gates.truncation import ENTRY_MARK, Kind, list_features
+from rubrank.verifiers.shared import word_tables
 from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.sentence_ends import ENTRY_MARK, Kind, list_features
 
 DATA = Path(__file__).parents[1] / "src/rubrank/verifiers/shared/data"
 SENTENCE = re.compile(r"[^.!?\n]{12,}?[.!?](?=\s|$)|[^。！？\n]{4,}[。！？]")
@@ -158,7 +159,7 @@ def main() -> None:
     write_vocabulary()
     word_tables.read_words.cache_clear()
     word_tables.read_table.cache_clear()
-    sentence_ends.read_vocabulary.cache_clear()
+    truncation.read_vocabulary.cache_clear()
     lines = [
         "# How sentences and lines end: language, feature, weight; a larger sum speaks for a cut. Learned by",
         "# benchmarks/sentence_ends.py. _ is a space, -ing an ending, #words4 a property of the passage.",

@@ -11,7 +11,6 @@ from rubrank.fusion.control.length import count_words
 from rubrank.fusion.control.markdown import MARKERS, markdown_counts
 from rubrank.texts.markdown import Code, Heading, Link, ListItem
 from rubrank.texts.text import Text
-from rubrank.texts.words import CharacterClasses
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
 
@@ -48,21 +47,6 @@ def test_words(text, words):
 @given(st.text(alphabet=st.one_of(st.sampled_from(ODD), st.characters()), max_size=30))
 def test_as_many_words_as_are_counted(text):
     assert len(Text(text).words) == count_words(text)
-
-
-def test_each_character_is_classified_once():
-    asked = []
-
-    def class_of(char):
-        asked.append(char)
-        return 2 if char.isalnum() else 1
-
-    classes = CharacterClasses(class_of)
-    assert classes.classify("中 é中") == b"\x02\x01\x02\x02"
-    assert sorted(asked) == sorted("中 é")
-    asked.clear()
-    assert classes.classify("é é") == b"\x02\x01\x02"
-    assert asked == []
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------

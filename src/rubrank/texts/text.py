@@ -252,8 +252,15 @@ def _ends_sentence(piece: str, mark: re.Match[str], is_lower: bool) -> bool:
     end = mark.end()
     if end == len(piece):
         return True
-    if not piece[end].isspace():
-        return _ends_without_space(piece, marks, end)
+    following = piece[end]
+    if not following.isspace():
+        # Chinese and Japanese marks need no space: “真的吗？是的。” Of the others, ! and ? need none before a letter of
+        # a script without spaces: “OK!好的”.
+        if _WIDE_STOPS.isdisjoint(marks):
+            return marks[0] in "!?" and _UNSPACED_CHAR.match(following) is not None
+        if marks[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
+            return False
+        return following not in "，、,；;)）"
     space = _SPACE_AND_OPENERS.match(piece, end)
     next_start = space.end() if space else end
     if next_start == len(piece):
@@ -261,19 +268,6 @@ def _ends_sentence(piece: str, mark: re.Match[str], is_lower: bool) -> bool:
     if piece[next_start].islower() and not (is_lower and marks == "."):
         return marks[0] in "!?" and marks[-1] in "!?"
     return marks[0] != "." or _is_full_stop(piece, mark.start(), next_start)
-
-
-def _ends_without_space(piece: str, marks: str, end: int) -> bool:
-    """Tell whether a mark without a space after it ends a sentence.
-
-    Chinese and Japanese marks do; of the others only ! and ? do, before a letter of a script without spaces.
-    """
-    following = piece[end]
-    if not _WIDE_STOPS.isdisjoint(marks):
-        if marks[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
-            return False
-        return following not in "，、,；;)）"
-    return marks[0] in "!?" and _UNSPACED_CHAR.match(following) is not None
 
 
 def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
@@ -286,7 +280,12 @@ def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
     last = _LAST_WORD.search(piece, max(0, at - 20), at)
     word = last[0].lower().lstrip("-–—([¿¡") if last else ""
     if len(word) == 1 and word.isalpha():
-        return not _is_initial(before[-1:], _find_next_word(piece, next_start))
+        # “J. Smith” and “z. B.” are initials; “than I. She …” and “plan B. The …” end a sentence.
+        next_word = _find_next_word(piece, next_start)
+        letter = before[-1:]
+        if letter.isupper():
+            return letter == "I" or next_word in _STARTERS
+        return letter not in _TITLES and len(next_word) != 1
     if word.isdigit():
         return len(word) > 2 or _find_next_word(piece, next_start) not in _MONTHS
     if word not in _ABBREVIATIONS:
@@ -297,16 +296,6 @@ def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
     if word in _BEFORE_NUMBER and next_word[:1].isdigit():
         return False
     return word not in _MAY_END or next_word in _STARTERS
-
-
-def _is_initial(letter: str, next_word: str) -> bool:
-    """Tell whether a single letter before a full stop is an initial.
-
-    “J. Smith” and “z. B.” are initials; “than I. She …” and “plan B. The …” end a sentence.
-    """
-    if letter.isupper():
-        return letter != "I" and next_word not in _STARTERS
-    return letter in _TITLES or len(next_word) == 1
 
 
 def _find_next_word(piece: str, start: int) -> str:

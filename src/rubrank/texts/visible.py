@@ -131,11 +131,24 @@ def visible(text: str) -> str:
         text = remove_invisible(text)
     if not _may_need_rendering(text):
         return text
-    rendered = ""
+    parts: list[str] = []
     for tag, lines in split_fences(text):
         piece = "".join(lines)
-        rendered += _render_outside_code(piece) if tag is None else piece
-    return rendered
+        if tag is not None:  # a block of code
+            parts.append(piece)
+            continue
+        # Code in backticks stays as it is. Backticks inside a word (un`known`) do not mark code.
+        at = 0
+        for code in _INLINE_CODE.finditer(piece):
+            before = piece[max(0, code.start() - 1) : code.start()]
+            after = piece[code.end() : code.end() + 1]
+            in_word = any(char.isascii() and char.isalpha() for char in (before, after))
+            if not in_word:
+                parts.append(_render(piece[at : code.start()]))
+                parts.append(code[0])
+                at = code.end()
+        parts.append(_render(piece[at:]))
+    return "".join(parts)
 
 
 def remove_invisible(text: str) -> str:
@@ -194,29 +207,16 @@ def split_fences(text: str) -> list[tuple[str | None, list[str]]]:
     return pieces
 
 
-def _render_outside_code(text: str) -> str:
-    """Render everything but code in backticks; backticks inside a word are rendered, they do not mark code."""
-    parts: list[str] = []
-    at = 0
-    for code in _INLINE_CODE.finditer(text):
-        neighbours = (
-            text[max(0, code.start() - 1) : code.start()],
-            text[code.end() : code.end() + 1],
-        )
-        in_word = any(char.isascii() and char.isalpha() for char in neighbours)
-        if not in_word:
-            parts.append(_render(text[at : code.start()]))
-            parts.append(code[0])
-            at = code.end()
-    parts.append(_render(text[at:]))
-    return "".join(parts)
-
-
 def _render(text: str) -> str:
     """Render a piece of text outside code."""
     if "<" in text:
         if "<!" in text:
-            text = _remove_comments(text)
+            for closing_mark, closed in (("-->", _COMMENT), ("]]>", _CDATA)):
+                # Behind the last mark nothing is closed: looking for the end again and again would take quadratic time.
+                head, mark, tail = text.rpartition(closing_mark)
+                text = closed.sub("", head + mark) + tail
+            # A comment that begins a line and is never closed hides all that follows.
+            text = _UNCLOSED_COMMENT.sub("", text)
         text = _remove_hidden_elements(text)
         text = _remove_tags(text)
     if "]" in text:
@@ -232,15 +232,6 @@ def _render(text: str) -> str:
         text = html.unescape(text).replace("\xa0", " ")
         text = remove_invisible(text)
     return text
-
-
-def _remove_comments(text: str) -> str:
-    """Remove comments and CDATA sections. A comment that begins a line and is never closed hides all that follows."""
-    for closing_mark, closed in (("-->", _COMMENT), ("]]>", _CDATA)):
-        # Behind the last mark nothing is closed: looking for the end again and again would take quadratic time.
-        head, mark, tail = text.rpartition(closing_mark)
-        text = closed.sub("", head + mark) + tail
-    return _UNCLOSED_COMMENT.sub("", text)
 
 
 def _remove_tags(text: str) -> str:

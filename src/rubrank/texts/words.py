@@ -23,13 +23,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 # What a character does to words. The numbers are single bytes in the patterns below; 0 means "not classified yet".
 _APART = 1  # separates words, such as a space
@@ -51,50 +49,19 @@ def split_words(text: str) -> list[str]:
     """Return the words in order, without the punctuation around them."""
     if text.isascii():
         return _ASCII_WORD.findall(text)
-    words = _WORD_IN_CLASSES.finditer(_CLASSES.classify(text))
+    words = _WORD_IN_CLASSES.finditer(_classify(text))
     return [text[match.start() : match.end()] for match in words]
 
 
 def count_words(text: str) -> int:
     """Count the words that `split_words` returns, without building them."""
-    classes = _CLASSES.classify(text).translate(None, delete=_NEVER_START)
+    classes = _classify(text).translate(None, delete=_NEVER_START)
     characters = np.frombuffer(classes, dtype=np.uint8)
     if not characters.size:
         return 0
     in_word = characters == _IN_WORD
     word_starts = np.count_nonzero(in_word[1:] & ~in_word[:-1]) + int(in_word[0])
     return int(word_starts + np.count_nonzero(characters == _ALONE))
-
-
-class CharacterClasses:
-    """Classify every character of a text at the speed of a table look-up.
-
-    `class_of` maps one character to a number from 1 to 255. It is called once per distinct character.
-    """
-
-    def __init__(self, class_of: Callable[[str], int]) -> None:
-        self._class_of = class_of
-
-    def classify(self, text: str) -> bytes:
-        """Return one byte per character: its class."""
-        if text.isascii():
-            return text.encode().translate(self._ascii_table)
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        classes = self._table.take(codes)
-        if not classes.all():
-            for code in np.unique(codes[classes == 0]).tolist():
-                self._table[code] = self._class_of(chr(code))
-            classes = self._table.take(codes)
-        return classes.tobytes()
-
-    @cached_property
-    def _ascii_table(self) -> bytes:
-        return bytes(self._class_of(chr(code)) for code in range(128)) + bytes(128)
-
-    @cached_property
-    def _table(self) -> NDArray[np.uint8]:
-        # One entry per Unicode code point. The system only hands out the memory pages that are touched.
-        return np.zeros(0x110000, dtype=np.uint8)
 
 
 def _classify_character(char: str) -> int:
@@ -115,7 +82,23 @@ def _classify_character(char: str) -> int:
     return _IN_WORD
 
 
-_CLASSES = CharacterClasses(_classify_character)
+_CLASS_OF_ASCII = bytes(_classify_character(chr(code)) for code in range(128)) + bytes(128)
+# One entry per Unicode code point, 0 until the character first occurs. The system only hands out the memory pages that
+# are touched.
+_CLASS_OF_CODE = np.zeros(0x110000, dtype=np.uint8)
+
+
+def _classify(text: str) -> bytes:
+    """Return one byte per character, its class, at the speed of a table look-up."""
+    if text.isascii():
+        return text.encode().translate(_CLASS_OF_ASCII)
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    classes = _CLASS_OF_CODE.take(codes)
+    if not classes.all():
+        for code in np.unique(codes[classes == 0]).tolist():
+            _CLASS_OF_CODE[code] = _classify_character(chr(code))
+        classes = _CLASS_OF_CODE.take(codes)
+    return classes.tobytes()
 
 
 # ---- Japanese and Thai ----------------------------------------------------------------------------------------------
@@ -148,18 +131,12 @@ def count_segmented_words(text: str) -> int:
         for run in _THAI_RUN.findall(text):
             count += _count_in_run(run, "thai")
         text = _THAI_RUN.sub(" ", text)
-    if _is_japanese(text):
+    kana = len(_KANA.findall(text))
+    if kana and len(_HAN.findall(text)) < _MOST_HAN_PER_KANA * kana:
         for run in _JAPANESE_RUN.findall(text):
             count += _count_in_run(run, "japanese")
         text = _JAPANESE_RUN.sub(" ", text)
     return count + count_words(text)
-
-
-def _is_japanese(text: str) -> bool:
-    """Return whether there is enough kana for the Chinese characters beside it to be Japanese."""
-    if not _KANA.search(text):
-        return False
-    return _MOST_HAN_PER_KANA * len(_KANA.findall(text)) > len(_HAN.findall(text))
 
 
 @lru_cache(maxsize=4096)
@@ -286,13 +263,6 @@ _SPLIT_VOWELS = re.compile(
 )
 
 
-@cache
-def _read_syllable_exceptions() -> dict[str, int]:
-    """Return the number of syllables of words that the rules get wrong."""
-    lists = read_word_lists("syllables.tsv")
-    return {word: int(count) for count, words in lists.items() for word in words}
-
-
 @lru_cache(maxsize=8192)
 def count_syllables(word: str) -> int:
     """Count the syllables of an English word by its spelling; 0 if it holds a digit or no letter.
@@ -303,9 +273,9 @@ def count_syllables(word: str) -> int:
     word = word.lower().strip("'’\"-")
     if not word or any(char.isdigit() for char in word):
         return 0
-    exceptions = _read_syllable_exceptions()
-    if word in exceptions:
-        return exceptions[word]
+    for syllables, exceptions in read_word_lists("syllables.tsv").items():
+        if word in exceptions:
+            return int(syllables)
     if "-" in word:
         return sum(count_syllables(part) for part in word.split("-"))
     count = len(_VOWELS.findall(word)) + len(_SPLIT_VOWELS.findall(word))

@@ -36,8 +36,10 @@ from rubrank.verifiers.shared.json_values import (
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 ABSENT = object()
-_MOST_CHARACTERS = 200_000
-_MOST_XML_DEPTH = 100
+_MOST_CHARACTERS = (
+    200_000  # of CSV, YAML, TOML and XML that are parsed: answers have a few thousand
+)
+_MOST_XML_DEPTH = 100  # Python's own limit of recursion is 1,000 calls
 # "-12", "3.50", "1e-3": at most 15 digits on either side of the point, so that no float loses one
 _NUMBER = re.compile(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?")
 # "&base" in "a: &base {x: 1}" and "*base" in "b: *base" or "[*base]": a name of YAML where a value begins
@@ -132,17 +134,21 @@ def data_match(
     Missing: nothing expected.
     Not covered: comments, namespaces, dates.
     """
-    parse = _PARSERS[format]
     if expected is None:
         expected = rollout.metadata.get("expected")
     if isinstance(expected, str):
         try:
-            expected = parse(expected)
+            expected = _parse_data(expected, format)
         except ValueError as error:
             return missing(f"what is expected is no {format}: {error}"[:200])
 
     def find_value(answer: str) -> Any:
-        return parse(_find_source(answer, format))
+        blocks = split_code(answer)[1]
+        # "yml" is as common as "yaml". Words may follow in the tag: "csv title=prices".
+        names = ("yaml", "yml") if format == "yaml" else (format,)
+        tagged = [code for tag, code in blocks if tag.lower().startswith(names)]
+        sources = tagged or [code for _, code in blocks] or [answer.strip()]
+        return _parse_data(sources[-1], format)
 
     return _match_values(rollout, expected, find_value, tolerance, order)
 
@@ -281,16 +287,6 @@ def _count_values(value: Any) -> int:
 # ---- CSV, YAML, TOML and XML -----------------------------------------------------------------------------------------
 
 
-def _find_source(answer: str, format: str) -> str:
-    """Return the last fence of the format, else the last fence, else the answer."""
-    blocks = split_code(answer)[1]
-    # "yml" is as common as "yaml". Words may follow in the tag: "csv title=prices".
-    names = ("yaml", "yml") if format == "yaml" else (format,)
-    tagged = [code for tag, code in blocks if tag.lower().startswith(names)]
-    sources = tagged or [code for _, code in blocks]
-    return sources[-1] if sources else answer.strip()
-
-
 def _read_scalar(text: str) -> Any:
     """Return a number if the text is one, because CSV and XML have no types; else the text with single spaces."""
     if _NUMBER.fullmatch(text.strip()):
@@ -298,17 +294,35 @@ def _read_scalar(text: str) -> Any:
     return " ".join(text.split())
 
 
-def _parse_csv(source: str) -> Any:
+def _parse_data(source: str, format: str) -> Any:
+    """Return the data of a text. Raises ValueError if it is not of this format."""
+    # Aliases of aliases and entities of entities can make gigabytes out of a few lines ("billion laughs").
+    if format == "yaml" and _YAML_ANCHOR_OR_ALIAS.search(source):
+        raise ValueError("anchors and aliases are not read")
+    if format == "xml" and ("<!DOCTYPE" in source or "<!ENTITY" in source):
+        raise ValueError("document types and entities are not read")
+    source = source[:_MOST_CHARACTERS]
     try:
-        # Where the comma is the decimal sign, tables are written with semicolons.
-        first_line = source.lstrip().split("\n", 1)[0]
-        delimiter = next((sign for sign in ",;\t" if sign in first_line), ",")
-        reader = csv.reader(
-            io.StringIO(source[:_MOST_CHARACTERS]), delimiter=delimiter, strict=True
-        )
-        rows = [row for row in reader if row]
-    except csv.Error as error:
-        raise ValueError(str(error)) from None
+        if format == "csv":
+            return _parse_csv(source)
+        if format == "yaml":
+            return yaml.safe_load(source)
+        if format == "toml":
+            return tomllib.loads(source)
+        root = ElementTree.fromstring(source.strip())
+        return {root.tag: _read_element(root, 0)}
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (csv.Error, yaml.YAMLError, ElementTree.ParseError) as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _parse_csv(source: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, each by column."""
+    # Where the comma is the decimal sign, tables are written with semicolons.
+    first_line = source.lstrip().split("\n", 1)[0]
+    delimiter = next((sign for sign in ",;\t" if sign in first_line), ",")
+    rows = [row for row in csv.reader(io.StringIO(source), delimiter=delimiter, strict=True) if row]
     if not rows:
         raise ValueError("no rows")
     header = [name.strip() for name in rows[0]]
@@ -318,33 +332,6 @@ def _parse_csv(source: str) -> Any:
         {name: _read_scalar(cell) for name, cell in zip(header, row, strict=True)}
         for row in rows[1:]
     ]
-
-
-def _parse_yaml(source: str) -> Any:
-    # Aliases of aliases can make gigabytes out of a few lines ("billion laughs").
-    if _YAML_ANCHOR_OR_ALIAS.search(source):
-        raise ValueError("anchors and aliases are not read")
-    try:
-        return yaml.safe_load(source[:_MOST_CHARACTERS])
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from None
-
-
-def _parse_toml(source: str) -> Any:
-    try:
-        return tomllib.loads(source[:_MOST_CHARACTERS])
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _parse_xml(source: str) -> Any:
-    if "<!DOCTYPE" in source or "<!ENTITY" in source:
-        raise ValueError("document types and entities are not read")
-    try:
-        root = ElementTree.fromstring(source[:_MOST_CHARACTERS].strip())
-        return {root.tag: _read_element(root, 0)}
-    except ElementTree.ParseError as error:
-        raise ValueError(str(error)) from None
 
 
 def _read_element(element: ElementTree.Element, depth: int) -> Any:
@@ -371,14 +358,6 @@ def _read_element(element: ElementTree.Element, depth: int) -> Any:
     if text != "":
         content["#text"] = text
     return content
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "csv": _parse_csv,
-    "yaml": _parse_yaml,
-    "toml": _parse_toml,
-    "xml": _parse_xml,
-}
 
 
 # ---- the final state of an agent -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 SqlMatch takes these steps:
 
-    1. _find_query     the query's text in the answer
+    1. sql_match       the query's text in the answer
     2. _parse_query    sqlglot parses it in its dialect; anything but one SELECT is refused
     3. _compare_rows   both queries run in SQLite, each in a worker process (`run`), and their rows are compared
 """
@@ -63,11 +63,15 @@ def sql_match(
         return missing("sqlglot is not installed: pip install 'rubrank[sql]'")
     except ValueError as error:
         return missing(f"the reference cannot be used: {error}")
-    query_text = _find_query(rollout.answer, dialect)
-    if query_text is None:
+    # A block of SQL is tagged as SQL, with the name of the dialect ("mysql"), or not at all.
+    tags = ("sql", "sqlite", "postgresql", dialect.lower(), "")
+    blocks = [block for tag, block in split_fenced_blocks(rollout.answer) if tag in tags]
+    if not blocks and rollout.answer.lower().split(None, 1)[:1] in (["select"], ["with"]):
+        blocks = [rollout.answer]
+    if not blocks:
         return False, "no query in the answer"
     try:
-        query = _parse_query(query_text, dialect)
+        query = _parse_query(blocks[-1], dialect)
     except ValueError as error:
         return False, str(error)
     if tables is None:
@@ -75,19 +79,6 @@ def sql_match(
             return True, "the same query"
         return False, "another query, and no tables to run it on"
     return _compare_rows(str(tables), reference, query, order)
-
-
-def _find_query(answer: str, dialect: str) -> str | None:
-    """Return the last fenced block of SQL, or the answer itself if it is a query; None if there is neither.
-
-    A block of SQL is tagged as SQL, with the name of the dialect ("mysql"), or not at all.
-    """
-    tags = ("sql", "sqlite", "postgresql", dialect.lower(), "")
-    blocks = [block for tag, block in split_fenced_blocks(answer) if tag in tags]
-    if blocks:
-        return blocks[-1]
-    words = answer.split(None, 1)
-    return answer if words and words[0].lower() in ("select", "with") else None
 
 
 def _parse_query(text: str, dialect: str) -> Any:
@@ -156,12 +147,10 @@ def run(schema: str, query: str) -> list[tuple[Any, ...]]:
         db.close()
     if len(rows) > _MOST_ROWS:
         raise ValueError(f"more than {_MOST_ROWS:,} rows")
-    return [tuple(map(_round_cell, row)) for row in rows]
-
-
-def _round_cell(cell: Any) -> Any:
-    """Round a float to six decimals, so that numbers which differ only by rounding are equal."""
-    return round(cell, 6) if isinstance(cell, float) else cell
+    # Numbers that differ only by rounding are equal.
+    return [
+        tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows
+    ]
 
 
 def _allow_reading(action: int, *_: Any) -> int:

@@ -408,11 +408,15 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
             reserved=requested_name in JUDGED_NAMES,
         )
         hints = _read_type_hints(function)
+        parameters = list(inspect.signature(function).parameters.values())
+        if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+            raise _refuse("one whose first parameter is the response", function)
+        subject_type = hints.get(parameters[0].name)
         defaults = {
             "family": "user",
             "domain": BINARY if is_library or hints.get("return") is bool else UNIT,
             "version": 1,
-            "wants": _find_wanted_type(function, hints),
+            "wants": subject_type if subject_type in (Rollout, Group, str) else Text,
         }
         home = function.__module__ if is_library else find_importing_module()
         VERIFIERS[valid_name] = Verifier(
@@ -473,15 +477,6 @@ def _read_type_hints(function: Callable[..., Any], include_extras: bool = False)
     function = _unwrap_partial(function)
     plain = function if inspect.isroutine(function) else type(function).__call__
     return get_type_hints(plain, include_extras=include_extras)
-
-
-def _find_wanted_type(function: Callable[..., Any], hints: dict[str, Any]) -> type:
-    """Return the type of its first parameter: Rollout, Group or str if it is annotated so, else Text."""
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise _refuse("one whose first parameter is the response", function)
-    wants: type = hints.get(parameters[0].name, Text)
-    return wants if wants in (Rollout, Group, str) else Text
 
 
 def is_verifier(name: str) -> bool:

@@ -417,7 +417,12 @@ def find_test_files(
     test_sources = [files[name] for name in test_files if name.endswith(".py")]
     imported: set[str] = set()
     for source in [*sources, *test_sources]:
-        imported |= _find_imports(source)
+        for node in _walk_nodes(source):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                # `from a import b` may import the module a.b.
+                imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     helpers = {
         name for name in files if find_module_name(name) in imported and _has_checks(files[name])
     }
@@ -431,17 +436,6 @@ def _walk_nodes(source: str) -> Iterator[ast.AST]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     yield from ast.walk(tree)
-
-
-def _find_imports(source: str) -> set[str]:
-    """Return the modules that a source imports; for `from a import b` both a and a.b, which may be a module."""
-    modules: set[str] = set()
-    for node in _walk_nodes(source):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return modules
 
 
 def _has_checks(source: str) -> bool:

@@ -99,11 +99,6 @@ def _pair_up(state: list[Any]) -> dict[Any, Any]:
     return dict(zip(state[::2], state[1::2], strict=True))
 
 
-def _rebuild_named_tuple(state: list[Any]) -> Any:
-    name, fields, *items = state
-    return collections.namedtuple(name, fields, rename=True)(*items)
-
-
 def _rebuild_array(state: list[Any]) -> Any:
     import numpy as np
 
@@ -190,7 +185,9 @@ _TAGS = {codec.type: tag for tag, codec in _CODECS.items()}
 _REBUILD: dict[str, Callable[[Any], Any]] = {
     **{tag: codec.rebuild for tag, codec in _CODECS.items()},
     # These are recognised by more than their exact type: see `encode`.
-    "named tuple": _rebuild_named_tuple,
+    "named tuple": lambda state: collections.namedtuple(state[0], state[1], rename=True)(
+        *state[2:]
+    ),
     "array": _rebuild_array,
     "type": _rebuild_builtin,
     "iterator": _replay_items,

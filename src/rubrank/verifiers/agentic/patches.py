@@ -126,12 +126,17 @@ def _add_names(patches: list[FilePatch], old: str | None, new: str | None) -> No
 def check_name(name: str) -> None:
     """Refuse names that lead out of the tree or into .git, and names that no file can have."""
     parts = PurePosixPath(name).parts or ("",)
+    # How file systems may read the parts: in other case, without invisible characters, without NTFS streams (".git:x").
+    as_stored = [
+        part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0] for part in parts
+    ]
     is_bad = (
         name.startswith(("/", "~"))
         or ".." in parts
         or "\\" in name
         or ":" in parts[0]  # a Windows drive
-        or any(_is_git_folder(part) for part in parts)
+        or ".git" in as_stored
+        or "git~1" in as_stored  # the short name of .git on NTFS
         or len(name) > _LONGEST_NAME
         or any(len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts)
         or not name.isprintable()
@@ -143,16 +148,19 @@ def check_name(name: str) -> None:
         )
 
 
-def _is_git_folder(part: str) -> bool:
-    """Does some file system read the name as ".git": in other case, with invisible characters, as NTFS short name?"""
-    normalised = part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0]
-    return normalised in (".git", "git~1")
-
-
 def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
     """Parse git's extended header of new, deleted, renamed and copied files. Returns the index of the next line."""
-    old, new = _split_git_names(lines[i].removeprefix("diff --git "))
-    patch = FilePatch(old, new)
+    names = lines[i].removeprefix("diff --git ")
+    half = (len(names) - 1) // 2
+    left = names[:half]
+    right = names[half + 1 :]
+    old, separator, new = names.partition(" b/")
+    if left[:2] == "a/" and right[:2] == "b/" and left[2:] == right[2:]:
+        patch = FilePatch(left[2:], right[2:])  # "a/x b/x", also if x contains spaces
+    elif separator:
+        patch = FilePatch(old.removeprefix("a/"), new)
+    else:
+        patch = FilePatch(None, None)  # it cannot be told; the lines below name the files
     i += 1
     while i < len(lines) and lines[i] and not lines[i].startswith(("--- ", "@@ ", "diff --git ")):
         line = lines[i]
@@ -176,19 +184,6 @@ def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
             patch.kind = word
         i += 1
     return i, patch
-
-
-def _split_git_names(names: str) -> tuple[str | None, str | None]:
-    """Split "a/x b/x" into x and x. If that is ambiguous (spaces, renames), the lines below the header decide."""
-    half = (len(names) - 1) // 2
-    left = names[:half]
-    right = names[half + 1 :]
-    if left[:2] == "a/" and right[:2] == "b/" and left[2:] == right[2:]:
-        return left[2:], right[2:]
-    old, separator, new = names.partition(" b/")
-    if not separator:
-        return None, None
-    return old.removeprefix("a/"), new
 
 
 def _parse_name(name: str, prefix: str) -> str | None:

@@ -84,29 +84,25 @@ class Client:
         if self.dead:
             raise PipeClosed(self.dead)
         send_message(WRITE_END, {"do": do, **values})
-        answer = self._read_answer()
+        answer = None
+        try:
+            kind, payload = receive(READ_END)
+            if kind == DATA:
+                answer = json.loads(payload)
+            elif kind == DEAD:
+                self.dead = payload.decode("utf-8", "replace")
+        except PipeClosed as error:
+            self.dead = str(error)
+        except (ValueError, RecursionError):
+            pass  # no JSON
+        if not isinstance(answer, dict):
+            self.dead = self.dead or "it sent what is no message"
+            raise PipeClosed(self.dead)
         if isinstance(answer.get("out"), str):
             sys.stdout.write(answer["out"])
         if "error" in answer:
             raise self._rebuild_error(*answer["error"])
         return answer
-
-    def _read_answer(self) -> dict[str, Any]:
-        try:
-            kind, payload = receive(READ_END)
-            if kind == DATA:
-                answer = json.loads(payload)
-                if isinstance(answer, dict):
-                    return answer
-            if kind == DEAD:
-                self.dead = payload.decode("utf-8", "replace")
-            else:
-                self.dead = "it sent what is no message"
-        except PipeClosed as error:
-            self.dead = str(error)
-        except (ValueError, RecursionError):
-            self.dead = "it sent what is no message"
-        raise PipeClosed(self.dead)
 
     def call_remote(
         self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], of_class: bool
@@ -328,8 +324,14 @@ class ModuleFinder:
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         """Find a module of the solution, unless it is new and hides one of Python's own or of a library."""
-        if name in self.request["remote"] and not self._hides_library(name.partition(".")[0]):
-            return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
+        if name in self.request["remote"]:
+            top = name.partition(".")[0]
+            is_allowed = top in self.request["original"]
+            if not is_allowed and top not in sys.stdlib_module_names:
+                installed = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+                is_allowed = importlib.machinery.PathFinder.find_spec(top, installed) is None
+            if is_allowed:
+                return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
         # A test file below a package of the solution: that package has no folder here to look in.
         file = self.request["local"].get(name)
         if file is None:
@@ -340,14 +342,6 @@ class ModuleFinder:
         return importlib.util.spec_from_file_location(
             name, os.path.abspath(file), submodule_search_locations=folders
         )
-
-    def _hides_library(self, top: str) -> bool:
-        if top in self.request["original"]:
-            return False
-        if top in sys.stdlib_module_names:
-            return True
-        installed = [entry for entry in sys.path if entry not in ("", os.getcwd())]
-        return importlib.machinery.PathFinder.find_spec(top, installed) is not None
 
     def create_module(self, spec: Any) -> types.ModuleType:
         """Import it in the solution's process, and return a stand-in for it."""

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ from rubrank.verifiers.shared.code_blocks import (
 )
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
-_MOST_TESTS = 200
+_MOST_TESTS = 200  # of one response; more are most likely a mistake in the data
 _COMPILE_SECONDS = 60.0
 _MOST_SECONDS = 900.0  # of one sandbox, however many tests it runs
 _UNLIMITED_MEMORY = 64_000  # MB of address space, for runtimes that reserve more than they use
@@ -157,15 +157,21 @@ def code_passes(
         return missing("no tests: give `tests` or metadata['tests']")
     if len(cases) > _MOST_TESTS:
         return missing(f"{len(cases)} tests; at most {_MOST_TESTS} are run")
-    program = _find_program(rollout.answer, language)
-    if program is None:
+    # The last block in `language`, or in any language that is known.
+    source = ""
+    block_language = ""
+    for fence, block in split_fenced_blocks(rollout.answer):
+        for name, recipe in RECIPES.items():
+            if fence in recipe.fences and language in (None, name) and block.strip():
+                source = block
+                block_language = name
+    if not source:
         return 0.0, f"no {language or 'known language'} block in the answer"
-    language_found, source = program
     inputs = [case.input for case in cases]
     passed = 0
     first_failure = ""
     try:
-        runs = run_program(language_found, source, inputs, seconds, memory)
+        runs = run_program(block_language, source, inputs, seconds, memory)
         if isinstance(runs, Verdict):
             return runs
         for number, (case, run) in enumerate(zip(cases, runs, strict=True), 1):
@@ -181,16 +187,6 @@ def code_passes(
     reason = f"{passed} of {len(cases)} tests passed{first_failure}"
     value = passed / len(cases) if score == "share" else float(passed == len(cases))
     return value, reason[:500]
-
-
-def _find_program(answer: str, language: str | None) -> tuple[str, str] | None:
-    """Return the language and source of the last code block in `language`, or in any language if that is None."""
-    program = None
-    for fence, block in split_fenced_blocks(answer):
-        for name, recipe in RECIPES.items():
-            if fence in recipe.fences and language in (None, name) and block.strip():
-                program = (name, block)
-    return program
 
 
 def run_program(
@@ -300,7 +296,8 @@ def _run_checker(checker: str, case: ProgramTest, output: str) -> str:
 
 # ---- CodeParses ------------------------------------------------------------------------------------------------------
 
-# Other names of the languages that have a parser here
+_PARSED_LANGUAGES = ("json", "python", "sql", "toml", "xml", "yaml")
+# Other names of these languages
 _LANGUAGE_ALIASES = {
     "py": "python",
     "python3": "python",
@@ -323,12 +320,31 @@ def find_syntax_error(language: str, source: str) -> str | None:
     language = _find_name(language)
     if language == "sql" and importlib.util.find_spec("sqlglot") is None:
         raise LookupError("sqlglot is not installed: pip install 'rubrank[sql]'")
-    if language not in _PARSERS:
+    if language not in _PARSED_LANGUAGES:
         raise LookupError(
-            f"no parser for {language!r}; there is one for {', '.join(sorted(_PARSERS))}"
+            f"no parser for {language!r}; there is one for {', '.join(_PARSED_LANGUAGES)}"
         )
+    source = source[:_MOST_CHARACTERS]
     try:
-        _PARSERS[language](source[:_MOST_CHARACTERS])
+        if language == "python":
+            parse_python(drop_prompts(source))
+        elif language == "json":
+            json.loads(source)
+        elif language == "toml":
+            tomllib.loads(source)
+        elif language == "yaml":
+            for _ in yaml.parse(source, Loader=yaml.SafeLoader):
+                pass
+        elif language == "xml":
+            # Entities of entities can make gigabytes out of a few lines.
+            if "<!ENTITY" in source:
+                raise ValueError("entities are not read")
+            ElementTree.fromstring(source.strip())
+        else:
+            import sqlglot
+
+            if not any(sqlglot.parse(source)):
+                raise ValueError("no statement")
     except Exception as error:  # every parser raises errors of its own
         return f"{language} that does not parse: {' '.join(str(error).split())}"[:200]
     return None
@@ -342,40 +358,13 @@ def drop_prompts(source: str) -> str:
     return "".join(example.source for example in examples)
 
 
-def _parse_yaml(source: str) -> None:
-    for _ in yaml.parse(source, Loader=yaml.SafeLoader):
-        pass
-
-
-def _parse_xml(source: str) -> None:
-    if "<!ENTITY" in source:
-        raise ValueError("entities are not read")
-    ElementTree.fromstring(source.strip())
-
-
-def _parse_sql(source: str) -> None:
-    import sqlglot
-
-    statements = sqlglot.parse(source)
-    if not any(statements):
-        raise ValueError("no statement")
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "python": lambda source: parse_python(drop_prompts(source)),
-    "json": json.loads,
-    "yaml": _parse_yaml,
-    "toml": tomllib.loads,
-    "xml": _parse_xml,
-    "sql": _parse_sql,
-}
-
-
-def _find_needs(params: Any) -> tuple[str, str] | None:
-    return ("ruff", "lint") if params.lint else None
-
-
-@verifier("CodeParses", family="code", version=2, cost="process", needs=_find_needs)
+@verifier(
+    "CodeParses",
+    family="code",
+    version=2,
+    cost="process",
+    needs=lambda params: ("ruff", "lint") if params.lint else None,
+)
 def code_parses(text: Text, *, language: str | None = None, lint: bool = False) -> Answer:
     """Every code block of the answer parses: Python, JSON, YAML, TOML, XML, SQL (extra [sql]).
 

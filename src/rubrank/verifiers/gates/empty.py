@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_heading
@@ -66,8 +65,25 @@ _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z))
 _GENERIC = compile_phrases("generic_heading")
 # A character of a script that puts no spaces between words: Kana, Han, Hangul, Thai.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+# Words that say nothing ("sure", "thanks"); and a pattern for those of scripts without spaces, the longest first.
+_FILLER_WORDS = {word for words in read_words("filler_words").values() for word in words}
+_UNSPACED_FILLER = re.compile(
+    "|".join(sorted(filter(_UNSPACED.search, _FILLER_WORDS), key=len, reverse=True))
+)
+
+# Lengths, all set by hand; docs/gates.md has the share of good answers that they stop. In characters unless said.
 _LONG_CHARACTERS = 1_000  # a longer answer is more than a frame, placeholder or announcement
-_FEW_WORDS = 25  # an answer with more words is more than courtesies
+_LONGEST_LABEL = 60  # a longer text behind a label ("Answer:") has content anyway
+_LONGEST_PLACEHOLDER = 100  # "[Insert the name of your company and the date of the meeting here]"
+_WORDS_OF_PLACEHOLDER = (
+    8  # with more words it must stand in brackets, or it may be a sentence of an answer
+)
+_LONGEST_ANNOUNCEMENT = (
+    300  # "Sure! Here is a detailed explanation of how photosynthesis works in plants:"
+)
+_LONGEST_FILLER = 250  # courtesies are shorter: "Of course! I'd be happy to help you with that. …"
+_FEW_WORDS = 25  # the same in words
+_LONG_QUESTION = 60  # "Hi!" may be answered by a courtesy, a question of this length may not
 
 
 @verifier("EmptyAnswer", family="gate", domain=BINARY, version=6, layer="global_quality")
@@ -89,23 +105,17 @@ def empty_answer(rollout: Rollout) -> Answer:
     if len(answer) > _LONG_CHARACTERS and _has_content(answer):
         return True, "there is an answer"
     visible_text = visible(answer)
-    if not _has_content(visible_text):
-        return _judge_signs(rollout, answer, visible_text)
-    visible_text = visible_text.strip()
-    defect = _find_defect(visible_text, rollout.question)
-    if defect:
-        return False, defect
-    return _judge_words(visible_text, rollout.question)
-
-
-def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
-    """Return the verdict on an answer without letters or digits.
-
-    It is fine if it is empty data ("[]"), a sign that the prompt asks for, or a picture.
-    """
-    # Without the marks of a code block: "```json".
-    signs = re.sub(r"```\w*", "", visible_text).strip("`*_ \t\r\n")
     question = rollout.question
+    if _has_content(visible_text):
+        visible_text = visible_text.strip()
+        defect = _find_defect(visible_text, question)
+        if defect:
+            return False, defect
+        return _judge_words(visible_text, question)
+
+    # No letters or digits. Empty data ("[]"), a sign that the prompt asks for and a picture are still answers.
+    # The marks of a code block ("```json") are no signs.
+    signs = re.sub(r"```\w*", "", visible_text).strip("`*_ \t\r\n")
     if signs and _ABOUT_SIGNS.search(question):
         return True, "a sign was asked for"
     if _NOTHING_FOUND.fullmatch(signs):
@@ -134,7 +144,7 @@ def _find_defect(visible_text: str, question: str) -> str | None:
 
     # A frame, or a label such as "Answer:", without content.
     inside = _FRAME.sub(" ", visible_text)
-    if len(inside) < 60:
+    if len(inside) < _LONGEST_LABEL:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
     has_content = any(unicodedata.category(char)[0] in "LNS" for char in inside)
     if not has_content and not _NOTHING_FOUND.fullmatch(inside.strip()):
@@ -142,15 +152,23 @@ def _find_defect(visible_text: str, question: str) -> str | None:
 
     # A placeholder says what is to be filled in: "[Your answer here]".
     text = visible_text.strip("*_`# \n")
-    if len(text) <= 100 and _TO_FILL_IN.search(text) and not _TEMPLATES.search(question):
-        is_short = len(text.split()) <= 8 or text.lower().startswith("lorem ipsum")
+    if (
+        len(text) <= _LONGEST_PLACEHOLDER
+        and _TO_FILL_IN.search(text)
+        and not _TEMPLATES.search(question)
+    ):
+        is_short = len(text.split()) <= _WORDS_OF_PLACEHOLDER or text.lower().startswith(
+            "lorem ipsum"
+        )
         if is_short or _BRACKETED.fullmatch(text):
             return f"a placeholder: {text!r}"
 
     # An announcement is one line that ends with a colon.
     asks_for_text = _TEXT_ASKED.search(question) is not None
     line = visible_text.strip("*_` \n")
-    is_announcement = len(line) < 300 and "\n" not in line and line.endswith((":", "："))
+    is_announcement = (
+        len(line) < _LONGEST_ANNOUNCEMENT and "\n" not in line and line.endswith((":", "："))
+    )
     is_long = len(line.split()) >= 3 or len(_UNSPACED.findall(line)) >= 5
     if is_announcement and (asks_for_text or is_long):
         return f"announced and not given: {line[-60:]!r}"
@@ -177,11 +195,11 @@ def _find_defect(visible_text: str, question: str) -> str | None:
 def _judge_words(visible_text: str, question: str) -> Answer:
     """Return the verdict on an answer with letters: it fails if its words say nothing and the prompt asks for more."""
     text = visible_text.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
-    if len(text) > 250 or not text:
+    if len(text) > _LONGEST_FILLER or not text:
         return True, "there is an answer"
     label = _LABEL.match(text)
     value = text[label.end() :] if label else text
-    # As it is written in the table: "no_response".
+    # The table writes "no response" as "no_response".
     name = "_".join(value.removeprefix("error:").split())
     if name == "undefined" and _UNDEFINED_VALUE.search(question):
         return True, "a value that may be undefined"
@@ -198,42 +216,28 @@ def _judge_words(visible_text: str, question: str) -> Answer:
         return True, "there is an answer"
     if is_in_question:
         return True, "it was asked for"
-    if _asks_for_more(question, name, is_null):
+
+    # Does the prompt ask for more than this?
+    is_open = _OPEN_QUESTION.search(question) is not None
+    if not is_null:  # courtesies
+        asks_for_more = is_open or len(question) > _LONG_QUESTION
+    elif name in _VALUES_OF_CODE and not _DATA_ASKED.search(question):
+        asks_for_more = is_open  # null answers questions about data only
+    else:
+        # "none" may answer "What are the side effects?", but not "What is DNA?".
+        asks_for_more = is_open and _DEFINITION_ASKED.match(question) is not None
+    if asks_for_more or _TEXT_ASKED.search(question):
         return False, f"it says nothing: {text[:60]!r}"
     return missing(f"{text[:60]!r} may be what was asked for")
 
 
-def _asks_for_more(question: str, name: str, is_null: bool) -> bool:
-    """Does the prompt ask for more than this word for nothing (`is_null`), or these courtesies?"""
-    if _TEXT_ASKED.search(question):
-        return True
-    if not is_null:
-        return len(question) > 60 or _OPEN_QUESTION.search(question) is not None
-    if not _OPEN_QUESTION.search(question):
-        return False
-    # "none" may answer "What are the side effects?", but not "What is DNA?". null answers questions about data only.
-    is_value_of_code = name in _VALUES_OF_CODE
-    if is_value_of_code and not _DATA_ASKED.search(question):
-        return True
-    return _DEFINITION_ASKED.match(question) is not None
-
-
 def _is_filler(text: str) -> bool:
     """Does every word say nothing? Digits, the letter of an option and pictures say something."""
-    filler_words, unspaced_filler = _read_filler()
-    spaced_text = unspaced_filler.sub(" ", text) if _UNSPACED.search(text) else text
+    spaced_text = _UNSPACED_FILLER.sub(" ", text) if _UNSPACED.search(text) else text
     words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", spaced_text)
     has_words = len(text) > 1 and any(map(str.isalpha, text))
     if not has_words or len(words) > _FEW_WORDS or any(map(str.isdigit, text)):
         return False
     # "the answer is (a)"
     names_option = bool(words) and len(words[-1]) == 1
-    return not names_option and all(word in filler_words for word in words)
-
-
-@cache
-def _read_filler() -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the words that say nothing, and a pattern for those of scripts without spaces."""
-    words = {word for row in read_words("filler_words").values() for word in row}
-    unspaced = sorted((word for word in words if _UNSPACED.search(word)), key=len, reverse=True)
-    return frozenset(words), re.compile("|".join(unspaced))
+    return not names_option and all(word in _FILLER_WORDS for word in words)

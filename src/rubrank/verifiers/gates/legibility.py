@@ -12,6 +12,7 @@ WrongLanguage takes three steps; the first that finds a fault decides:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -194,63 +195,48 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
 
 
 def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
-    """Count passages that are really the bytes of UTF-8 (or GBK), read as another encoding."""
+    """Count passages that are really the bytes of UTF-8 (or GBK), read as another encoding.
+
+    Each passage is encoded again as the wrong encoding. If its bytes are text in the right one, it was decoded wrongly.
+    """
     if not not_ascii:
         return 0
-    utf8_as_western = sum(
-        _count_utf8_in_cp1252(run)
-        for run in _CP1252_RUN.findall(not_ascii)
-        if not _ORDINARY_SIGNS.fullmatch(run)
-    )
-    gbk_as_latin = sum(map(_is_gbk_in_latin, _LATIN1_RUN.findall(not_ascii)))
-    utf8_as_gbk = sum(map(_count_utf8_in_gbk, _HAN_RUN.findall(not_ascii)))
-    if 5 * utf8_as_gbk < len(_HAN.findall(not_ascii)):
-        utf8_as_gbk = 0  # a few ordinary words happen to have such bytes
-    accents = sum(map(_is_accent_in_gbk, _HAN_IN_LATIN_WORD.findall(text)))
-    return utf8_as_western + gbk_as_latin + utf8_as_gbk + accents
-
-
-def _count_utf8_in_cp1252(run: str) -> int:
-    """Estimate how many passages of UTF-8 were decoded as cp1252 here ("â€™" for ’); a few bytes may be lost."""
-    try:
-        data = run.translate(_CP1252).encode("latin-1")
-    except ValueError:
-        return 0
-    letters = data.decode("utf-8", "ignore")
-    if not letters or 10 * len(letters.encode()) < 7 * len(data):
-        return 0
-    return 1 + len(letters) // 4
-
-
-def _is_gbk_in_latin(run: str) -> bool:
-    """Is it GBK read as Latin-1: many accents in a row ("ÄãºÃÊÀ"), whose bytes make Chinese characters?"""
-    try:
-        letters = run[: len(run) // 2 * 2].encode("latin-1").decode("gbk")
-    except ValueError:
-        return False
-    chinese = sum("\u4e00" <= char <= "\u9fff" for char in letters)
-    return len(set(run)) >= 4 and 2 * chinese > len(letters)
-
-
-def _count_utf8_in_gbk(run: str) -> int:
-    """Count letters of UTF-8 that was decoded as GBK ("浣犲ソ" for 你好).
-
-    Encoded as GBK again, the bytes are UTF-8 in one script.
-    """
-    data = run.encode("gbk", "ignore")
-    letters = data.decode("utf-8", "ignore")
-    if 4 * len(letters.encode()) < 3 * len(data):
-        return 0
-    is_one_script = any(script.fullmatch(letters) for script in _LETTERS_OF_ONE_SCRIPT)
-    return len(letters) if is_one_script else 0
-
-
-def _is_accent_in_gbk(char: str) -> bool:
-    """Is it a letter with an accent, read as GBK: the 茅 of "caf茅"?"""
-    try:
-        return "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
-    except ValueError:
-        return False
+    count = 0
+    # UTF-8 read as cp1252: "â€™" for ’. A few bytes may be lost, so 70% of them must make sense.
+    for run in _CP1252_RUN.findall(not_ascii):
+        if _ORDINARY_SIGNS.fullmatch(run):
+            continue
+        try:
+            data = run.translate(_CP1252).encode("latin-1")
+        except ValueError:
+            continue
+        letters = data.decode("utf-8", "ignore")
+        if letters and 10 * len(letters.encode()) >= 7 * len(data):
+            count += 1 + len(letters) // 4  # a long run is several passages
+    # GBK read as Latin-1: "ÄãºÃÊÀ", many accents in a row. "áááááá" is a cry, so four must be different.
+    for run in _LATIN1_RUN.findall(not_ascii):
+        try:
+            letters = run[: len(run) // 2 * 2].encode("latin-1").decode("gbk")
+        except ValueError:
+            continue
+        if len(set(run)) >= 4 and 2 * len(_HAN.findall(letters)) > len(letters):
+            count += 1
+    # UTF-8 read as GBK: "浣犲ソ" for 你好. Three quarters of the bytes are UTF-8, in one script.
+    utf8_as_gbk = 0
+    for run in _HAN_RUN.findall(not_ascii):
+        data = run.encode("gbk", "ignore")
+        letters = data.decode("utf-8", "ignore")
+        is_one_script = any(script.fullmatch(letters) for script in _LETTERS_OF_ONE_SCRIPT)
+        if is_one_script and 4 * len(letters.encode()) >= 3 * len(data):
+            utf8_as_gbk += len(letters)
+    # A few ordinary words happen to have such bytes: a fifth of the characters must be wrong.
+    if 5 * utf8_as_gbk >= len(_HAN.findall(not_ascii)):
+        count += utf8_as_gbk
+    # The same with a single accent: "caf茅" for "café".
+    for char in _HAN_IN_LATIN_WORD.findall(text):
+        with contextlib.suppress(ValueError):
+            count += "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
+    return count
 
 
 # ---- mixed scripts and random letters ------------------------------------------------------------------------
@@ -359,22 +345,20 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     prompt = "\n".join(message.content for message in rollout.prompt)
     if switched_to and not _TRANSLATION_ASKED.search(prompt):
         return False, f"it changes to {switched_to} half-way, and stays there"
-    return _compare_shares(rollout.answer, main, accepted, most)
 
-
-def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> Answer:
-    """Return the verdict by the share of sentences in other languages than the accepted ones."""
+    # The share of sentences in other languages than the accepted ones.
     languages = accepted.languages
-    other_share = measure_others(answer, languages)
+    other_share = measure_others(rollout.answer, languages)
     reason = f"{other_share:.0%} not in {'/'.join(sorted(languages))}; mostly {main or 'unclear'}"
     # A list of places has dozens of foreign names: if the main language fits, they do not make the answer foreign.
     if other_share > most and fits(main, accepted) and not has_own_script(main):
         other_share = 0.0
     if other_share > most:
-        if measure_within(answer, languages) >= _QUOTED_SHARE or quotes_language(answer, languages):
+        share_within = measure_within(rollout.answer, languages)
+        if share_within >= _QUOTED_SHARE or quotes_language(rollout.answer, languages):
             return missing(f"partly in the language expected: {reason}")
         return False, reason
-    if main not in languages and not languages & measure_languages(answer).keys():
+    if main not in languages and not languages & measure_languages(rollout.answer).keys():
         return missing(f"languages too close to tell, or too few words: {reason}")
     return True, reason
 

@@ -31,7 +31,6 @@ from itertools import groupby
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
@@ -83,6 +82,10 @@ _LONG_CODE_LENGTH = 2_000
 # Finding repeats.
 K = 12  # characters of a window
 _MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
+# Odd random numbers of 64 bits. The first spreads the codes of letters over all bits, the second is the base of the
+# polynomial.
+_MIX_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_HASH_BASE = np.uint64(0xD6E8FEB86659FD93)
 
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
 # A counter: the "7" of "Step 7: …", "2.1", 第三, ③, the "two" of "Day two", "third". Not the "One" of "One day".
@@ -145,7 +148,12 @@ def repeat_segment(
     if (data[:1], data[-1:]) in (("[", "]"), ("{", "}")):
         return True, "data may be alike"
 
-    copied = _count_copied(prose, repeats)
+    copied = 0  # characters in copies that are as long as a sentence
+    for repeat in repeats:
+        beginning = prose[repeat.start : repeat.start + _CHINESE_COPY_LENGTH]
+        is_mostly_chinese = 2 * len(_HAN_CHARACTER.findall(beginning)) > _CHINESE_COPY_LENGTH
+        if repeat.length >= (_CHINESE_COPY_LENGTH if is_mostly_chinese else _COPY_LENGTH):
+            copied += repeat.length
     if copied > _FEWEST_COPIED and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
     repeated_share = _measure_repeated_sentences(prose)
@@ -221,17 +229,6 @@ def _describe_loop(text: str, repeat: Repeat) -> str:
     """Return the reason for the verdict: how long the segment is, how often it stands there, and how it begins."""
     segment = text[repeat.start : repeat.start + repeat.distance]
     return f"a segment of {repeat.distance} characters stands {int(repeat.times)} times in a row: {segment[:40]!r}"
-
-
-def _count_copied(text: str, repeats: list[Repeat]) -> int:
-    """Count the characters in copies that are as long as a sentence."""
-    copied = 0
-    for repeat in repeats:
-        beginning = text[repeat.start : repeat.start + _CHINESE_COPY_LENGTH]
-        is_mostly_chinese = 2 * len(_HAN_CHARACTER.findall(beginning)) > _CHINESE_COPY_LENGTH
-        if repeat.length >= (_CHINESE_COPY_LENGTH if is_mostly_chinese else _COPY_LENGTH):
-            copied += repeat.length
-    return copied
 
 
 def _measure_repeated_sentences(prose: str) -> float | None:
@@ -330,7 +327,14 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     if len(codes) <= k:
         return []
-    hashes = _hash_windows(codes, k)
+    # The hash of a window is a polynomial in its mixed codes.
+    mixed = codes.astype(np.uint64) * _MIX_FACTOR
+    mixed ^= mixed >> np.uint64(29)
+    windows = len(codes) - k + 1
+    hashes = np.zeros(windows, dtype=np.uint64)
+    for offset in range(k):
+        hashes = hashes * _HASH_BASE + mixed[offset : offset + windows]
+    hashes ^= hashes >> np.uint64(32)
     # Sorted by hash, and equal hashes by position: the neighbour before is the nearest earlier window with that hash.
     order = np.argsort(hashes, kind="stable")
     is_copy = hashes[order[1:]] == hashes[order[:-1]]
@@ -350,23 +354,6 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
         if text[start : start + length] == text[earlier : earlier + length]:
             repeats.append(Repeat(start, length, distance))
     return repeats
-
-
-# Odd random numbers of 64 bits. The first spreads the codes of letters over all bits, the second is the base of the
-# polynomial.
-_MIX_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_HASH_BASE = np.uint64(0xD6E8FEB86659FD93)
-
-
-def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
-    """Return the hash of every window of k characters, a polynomial."""
-    mixed = codes.astype(np.uint64) * _MIX_FACTOR
-    mixed ^= mixed >> np.uint64(29)
-    number = len(codes) - k + 1
-    hashes = np.zeros(number, dtype=np.uint64)
-    for offset in range(k):
-        hashes = hashes * _HASH_BASE + mixed[offset : offset + number]
-    return hashes ^ (hashes >> np.uint64(32))
 
 
 def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:

@@ -65,6 +65,15 @@ _NEXT_QUESTION = compile_phrases("next_question", before=r"(?m)^[ \t*]*", after=
 _ITS_ANSWER = compile_phrases("its_answer", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
 _QUESTIONS_ASKED = compile_phrases("questions_asked")
 
+# The name of a side and its colon at the start of a line: "**User:**", "### Human:". Its groups: "user" or "assistant",
+# whichever side is named, and "heading" for the signs of a heading.
+_SIDES = "|".join(
+    f"(?P<{side}>{'|'.join(map(re.escape, words))})"
+    for side, words in read_words("dialogue_marks").items()
+)
+_TURN_MARK = re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{_SIDES})\**[ \t]*[:：]\**")
+
+# The limits were set by hand; docs/gates.md has the share of good answers that they stop.
 _OPENING_CHARACTERS = 600  # characters at the beginning that are searched for thinking aloud
 _NEAR_CHARACTERS = 60  # a verb within so many characters belongs to its subject
 _POINTS_TO_FAIL = 3
@@ -127,7 +136,7 @@ def _find_turns(prose: str, prompt: str) -> str | None:
         return None
     # A turn of the user, and a turn of the assistant after it.
     user_turn = None
-    for mark in _compile_turn_mark().finditer(prose[:200_000]):
+    for mark in _TURN_MARK.finditer(prose[:200_000]):
         if mark["user"]:
             user_turn = mark
         elif user_turn:
@@ -145,19 +154,6 @@ def _find_turns(prose: str, prompt: str) -> str | None:
     if is_short and "?" not in first_answer and _ITS_ANSWER.search(prose, question.end()):
         return f"the next question, and its answer: {question[0].strip()!r}"
     return None
-
-
-@cache
-def _compile_turn_mark() -> re.Pattern[str]:
-    """Return a pattern for the name of a side and its colon at the start of a line: "**User:**", "### Human:".
-
-    Its groups: "user" or "assistant", whichever side is named, and "heading" for the signs of a heading.
-    """
-    sides = read_words("dialogue_marks")
-    names = "|".join(
-        f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items()
-    )
-    return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
 
 
 # ---- thinking aloud -------------------------------------------------------------------------------------------------

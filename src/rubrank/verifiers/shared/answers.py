@@ -109,22 +109,19 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
         result = find(tail)
         if result is None:
             continue
-        reading = AnswerReading(_strip_markup(result), how, name not in ("last", "whole"))
         if name in ("answer_tag", "solution_tag", "json", "hash"):
-            return _read_inside(reading, extractors)
-        return reading
+            # The result may be marked once more inside: <answer>So \boxed{42}</answer>.
+            outer = _strip_markup(result)
+            for inner_name in ("boxed", "hash", "json", "stated"):
+                find, inner_how = _EXTRACTORS[inner_name]
+                inner_result = find(outer) if inner_name in extractors else None
+                if inner_result is not None:
+                    result = inner_result
+                    if inner_name != "stated":
+                        how = inner_how
+                    break
+        return AnswerReading(_strip_markup(result), how, name not in ("last", "whole"))
     return AnswerReading("", f"none of {', '.join(extractors)}", False)
-
-
-def _read_inside(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
-    """Return a result that is marked once more inside a tag, as in <answer>So \\boxed{42}</answer>; else the tag's."""
-    for name in ("boxed", "hash", "json", "stated"):
-        find, how = _EXTRACTORS[name]
-        result = find(outer.text) if name in extractors else None
-        if result is not None:
-            how = outer.how if name == "stated" else how
-            return AnswerReading(_strip_markup(result), how, explicit=True)
-    return outer
 
 
 def _strip_markup(text: str) -> str:

@@ -2,6 +2,7 @@
 
 `@instruction(name)` is `@verifier` for an instruction: an answer without any text follows none, whatever is asked.
 `compare_count` and `compare_range` compare a count with what was asked: "at least 3", "less than 50", "2 to 4".
+`require_none`, `forbid_marks`, `check_parts` … are checks that occur in several benchmarks.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import operator
 import re
 import string
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial, wraps
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import re2
@@ -20,7 +23,7 @@ from pydantic import BeforeValidator, Field
 from rubrank._plain import replace_surrogates, word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.public_tools import split_public_sentences
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.shared.word_tables import compile_re2, read_table
 from rubrank.verifiers.verifier import Answer, Compat, Verdict, missing, verifier
 
@@ -269,3 +272,58 @@ def compare_range(
         allowed = f"{low} to {high}"
     in_range = (low or 0) <= count and (high is None or count <= high)
     return in_range, f"{count} {units} found, {allowed} required"
+
+
+# ---- checks that several instructions share -----------------------------------------------------------------------
+
+# Three asterisks, which divide paragraphs; a space on either side belongs to them.
+DIVIDER = re.compile(r"\s?\*\*\*\s?")
+
+
+def check_parts(parts: Sequence[str], unit: str, number: int) -> tuple[bool, str]:
+    """Check how many of the parts have text; empty ones may stand at the start and at the end only."""
+    if not all(part.strip() for part in parts[1:-1]):
+        return False, f"an empty {unit} between two dividers"
+    count = sum(bool(part.strip()) for part in parts)
+    return compare_count(count, unit, "exactly", number)
+
+
+def forbid_marks(raw: str, marks: str, name: str) -> tuple[bool, str]:
+    """Check that none of the characters occurs; `name` says what they are."""
+    return compare_count(sum(map(raw.count, marks)), name, "exactly", 0)
+
+
+def forbid_repeats(words: Sequence[str]) -> Answer:
+    """Check that no word occurs twice."""
+    repeated = [word for word, count in Counter(words).items() if count > 1]
+    return require_none(repeated, "repeated word")
+
+
+def check_word_at(
+    text: Text, keyword: str, n: int, m: int, compat: Compat, *, case_sensitive: bool = False
+) -> Answer:
+    """Check that the `m`th word of the `n`th sentence is the keyword."""
+    sentences = select_sentences(text, compat)
+    if not 1 <= n <= len(sentences):
+        return False, f"{len(sentences)} sentences found, so there is no sentence {n}"
+    sentence = sentences[n - 1]
+    words = split_public_tokens(sentence) if compat == "upstream" else Text(sentence).words
+    if not 1 <= m <= len(words):
+        return False, f"sentence {n} has {len(words)} words, so there is not a word {m}"
+    word = words[m - 1]
+    if case_sensitive:
+        is_same = word == keyword.strip()
+    else:
+        is_same = word.casefold() == keyword.strip().casefold()
+    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
+
+
+def is_increasing(numbers: Sequence[int]) -> bool:
+    """Is each number larger than the one before?"""
+    return all(number < next_number for number, next_number in pairwise(numbers))
+
+
+def remove_accents(text: str) -> str:
+    """Return the text without accents: "é" becomes "e"."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))

@@ -147,7 +147,14 @@ def is_in_other_language(text: str, languages: Collection[str]) -> bool:
     if not language or language in languages:
         return False
     if language in ("zh", "ja") and {"zh", "ja"} & set(languages):
-        return _is_surely_chinese_or_japanese(text, language)
+        # A short Japanese text may do without kana, and a Chinese one without characters that only Chinese has.
+        beginning = text[:_MOST_CHARACTERS]
+        letters = count_scripts(beginning)
+        if letters.get("Han", 0) >= _MOST_WITHOUT_KANA:
+            return True
+        if language == "ja":
+            return letters.get("Kana", 0) >= 3
+        return len(_ONLY_CHINESE.findall(beginning)) >= 2
     script = get_script(language)
     if all(get_script(code) != script for code in languages):
         # Latin letters may be names and terms.
@@ -230,17 +237,6 @@ def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
     if not is_full or not is_clear:
         return None
     return language, min(1.0, 3 * hits / len(words))
-
-
-def _is_surely_chinese_or_japanese(text: str, language: str) -> bool:
-    """Is a text that was detected as Chinese surely not Japanese, or the reverse? A short text may do without kana."""
-    text = text[:_MOST_CHARACTERS]
-    counts = count_scripts(text)
-    if counts.get("Han", 0) >= _MOST_WITHOUT_KANA:
-        return True
-    if language == "ja":
-        return counts.get("Kana", 0) >= 3
-    return len(_ONLY_CHINESE.findall(text)) >= 2
 
 
 def _is_prose(text: str, confidence: float) -> bool:

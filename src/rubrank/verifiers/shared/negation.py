@@ -52,6 +52,7 @@ from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
 _MOST_CHARACTERS = 2_000  # of a sentence
 _MOST_WORDS = 100  # of a claim or a clause
+_LEAST_CONFIDENCE = 0.5  # below it, Latin letters are read as English
 _NEARBY = 30  # characters before a cue that are searched for the last word
 # Likeness (0 to 1) from which two words differ in their endings only (approve, approved), and from which they may be
 # forms of one word (rise, rose; but also meet, merger).
@@ -164,7 +165,10 @@ def find_denials(sentence: str, language: str | None = None) -> list[Denial]:
     language = language or _find_language(sentence)
     masked = mask_expressions(sentence, language)
     denials = []
-    for start, end in _find_clauses(masked):
+    separators = [separator.span() for separator in _CLAUSE_BREAK.finditer(masked)]
+    starts = [0, *(end for _, end in separators)]
+    ends = [*(start for start, _ in separators), len(masked)]
+    for start, end in zip(starts, ends, strict=True):
         clause = masked[start:end]
         for narrow in _find_narrow_denials(clause, language):
             part = sentence[start + narrow.start : start + narrow.end].strip()
@@ -194,17 +198,6 @@ _CLAUSE_BREAK = re.compile(
     r"|mais|pero|sino|aber|sondern|mas|ma|но|а)\b|但是?|而是|然而|却|虽然|因为|所以",
     re.IGNORECASE,
 )
-
-
-def _find_clauses(sentence: str) -> list[tuple[int, int]]:
-    """Return where the clauses of the sentence begin and end."""
-    clauses = []
-    start = 0
-    for separator in _CLAUSE_BREAK.finditer(sentence):
-        clauses.append((start, separator.start()))
-        start = separator.end()
-    clauses.append((start, len(sentence)))
-    return clauses
 
 
 # What may follow a cue that stands at the end of a clause: closing marks, and the Japanese copula (です)
@@ -392,16 +385,13 @@ def _find_cues(language: str, kind: str, clause: str) -> list[re.Match[str]]:
     return list(pattern.finditer(clause)) if pattern else []
 
 
-@cache
-def _read_languages() -> frozenset[str]:
-    """Return the languages that have words of denial in the table."""
-    return frozenset(language for language, _, _ in read_table("denial_words"))
+_LANGUAGES = frozenset(language for language, _, _ in read_table("denial_words"))
 
 
 def _find_language(sentence: str) -> str:
     """Return the language of the sentence; English if the letters are Latin and it cannot be told."""
     language, confidence = detect_language(sentence)
-    is_known = confidence >= 0.5 and language in _read_languages()
+    is_known = confidence >= _LEAST_CONFIDENCE and language in _LANGUAGES
     return language if is_known or get_script(language) != "Latin" else "en"
 
 

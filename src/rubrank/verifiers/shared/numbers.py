@@ -417,7 +417,19 @@ def _read_base(groups: dict[str, str | None]) -> float | None:
             _read_digits_or_han(groups["han_above"]), _read_digits_or_han(groups["han_below"])
         )
     if groups["digits"]:
-        return _apply_suffix(_read_decimal(groups["digits"], repeats=bool(groups["dots"])), groups)
+        value = _read_decimal(groups["digits"], repeats=bool(groups["dots"]))
+        if groups["power"]:  # 2^10
+            try:
+                return math.pow(value, int(groups["power"]))
+            except (OverflowError, ValueError):
+                return math.inf
+        if groups["below"]:  # 3/4
+            return _divide(value, float(groups["below"]))
+        above = groups["mixed_above"] or groups["latex_above"]
+        below = groups["mixed_below"] or groups["latex_below"]
+        if above and below:  # 2 1/2
+            return value + _divide(float(above), float(below))
+        return value + (0.5 if groups["half"] else 0.0)  # 2 and a half
     if groups["han"] == "一半":
         return 0.5
     if groups["han"]:
@@ -433,22 +445,6 @@ def _read_base(groups: dict[str, str | None]) -> float | None:
 def _read_digits_or_han(numeral: str) -> float:
     """Return the value of "100" or of 百."""
     return float(numeral) if numeral[0].isascii() else read_han(numeral)
-
-
-def _apply_suffix(value: float, groups: dict[str, str | None]) -> float:
-    """Apply what follows the digits to their value: a power, a denominator or a fraction."""
-    if groups["power"]:
-        try:
-            return math.pow(value, int(groups["power"]))
-        except (OverflowError, ValueError):
-            return math.inf
-    if groups["below"]:
-        return _divide(value, float(groups["below"]))
-    above = groups["mixed_above"] or groups["latex_above"]
-    below = groups["mixed_below"] or groups["latex_below"]
-    if above and below:
-        return value + _divide(float(above), float(below))
-    return value + (0.5 if groups["half"] else 0.0)
 
 
 def _divide(above: float, below: float) -> float:

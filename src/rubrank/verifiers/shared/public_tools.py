@@ -169,9 +169,14 @@ def split_newspaper_sentences(text: str, language: str = "en") -> list[str]:
     ends: list[int] = []
     for i, chunk in enumerate(chunks):
         following = chunks[i + 1] if i + 1 < len(chunks) else None
-        end = _find_possible_end(chunk[0], following is not None)
-        if not end:
-            continue
+        # The last place in the chunk where a sentence could end: "done." or the "done." of "done.)".
+        if following and chunk[0][-1] in ".?!":
+            end = len(chunk[0])
+        else:
+            inner = _INNER_END.match(chunk[0])
+            if inner is None:
+                continue
+            end = inner.end()
         after = chunk[0][end:] or (following[0] if following else "")
         if not _ends_sentence(chunk[0][:end], after, language):
             continue
@@ -184,23 +189,16 @@ def split_newspaper_sentences(text: str, language: str = "en") -> list[str]:
     return _move_closing_quotes(text, starts, ends)
 
 
-def _find_possible_end(chunk: str, has_following: bool) -> int:
-    """Return the last place in a chunk between spaces where a sentence could end; 0 if there is none."""
-    if has_following and chunk[-1] in ".?!":
-        return len(chunk)
-    if "." not in chunk and "?" not in chunk and "!" not in chunk:
-        return 0
-    inner = _INNER_END.match(chunk)
-    return inner.end() if inner else 0
-
-
 def _ends_sentence(head: str, after: str, language: str) -> bool:
     """Does a sentence end between the head of a chunk, which ends with a mark, and what comes after it?"""
     if "?" in head or "!" in head:
         return True
     if head.endswith(".."):
         return _starts_sentence(after, language)
-    stem = _get_last_piece(head).lstrip("`&#-,;:").rstrip(".").lower()
+    # What follows the last bracket, quote or colon; an apostrophe belongs to it.
+    at = max(head.rfind(mark) for mark in _AFTER_END)
+    last_piece = head[at:] if head[at : at + 1] == "'" else head[at + 1 :]
+    stem = last_piece.lstrip("`&#-,;:").rstrip(".").lower()
     abbreviations = _read_word_list("newspaper_abbreviations", language)
     if len(stem) == 1 and stem.isalpha():
         if stem in abbreviations:
@@ -217,14 +215,6 @@ def _ends_sentence(head: str, after: str, language: str) -> bool:
 def _read_word_list(name: str, language: str) -> frozenset[str]:
     """Return a list of words for French, or else for English."""
     return word_list(f"{name}_fr" if language == "fr" else name)
-
-
-def _get_last_piece(head: str) -> str:
-    """Return what follows the last bracket, quote or colon; an apostrophe belongs to the piece."""
-    at = max(head.rfind(mark) for mark in _AFTER_END)
-    if at < 0:
-        return head
-    return head[at:] if head[at] == "'" else head[at + 1 :]
 
 
 def _starts_sentence(after: str, language: str) -> bool:
