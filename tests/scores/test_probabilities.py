@@ -19,8 +19,7 @@ from rubrank.records.record import records_of, to_fused_group, to_score_table
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
-from rubrank.scores.outcomes import outcomes
-from rubrank.scores.probabilities import noisy_outcomes, soft_outcomes
+from rubrank.scores.outcomes import noisy_outcomes, outcomes, soft_outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.distribution import make_distribution, mean_of, mix_distributions, most_probable, sureness
 from rubrank.verifiers.domain import TERNARY, UNIT

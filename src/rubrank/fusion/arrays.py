@@ -66,7 +66,7 @@ def fuse(
     outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`. "soft":
         the option of `RLVR2`.
     probabilities: how sure the scores are, for outcomes="soft": by criterion, {value: probability} or None for each
-        rollout; see `rubrank.scores.probabilities`.
+        rollout; see `rubrank.scores.outcomes`.
     options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
         seed; scale="utility" gives advantages instead of rewards. With another rule, constants of that rule.
     """

@@ -84,8 +84,7 @@ from rubrank.fusion.rule import (
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import make_safe_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import Cells, count_wins
-from rubrank.scores.probabilities import find_soft_cells
+from rubrank.scores.outcomes import Cells, count_wins, find_soft_cells
 
 MOST_ROLLOUTS = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
@@ -115,7 +114,7 @@ class RLVR2(CheckedRule):
     model: "bradley-terry", "thurstone", "borda", or one of your own.
     seed: seed of the draws that `attenuate` makes.
     outcomes: "hard" compares scores. "soft" compares the distributions of verdicts, where judges gave some, so that a
-        verdict counts less the less sure the judge is; see `rubrank.scores.probabilities`.
+        verdict counts less the less sure the judge is; see `rubrank.scores.outcomes`.
     retest: criterion → how much its scores vary from one judging to the next, for soft outcomes of criteria without
         distributions; `rubrank judge audit` measures it.
     """

@@ -43,8 +43,14 @@ from rubrank.scores.arrays import (
     sort_rows,
 )
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.outcomes import Cells, check_comparisons, compute_win_rates, find_compared
-from rubrank.scores.probabilities import ProbabilityCells, read_probabilities
+from rubrank.scores.outcomes import (
+    Cells,
+    ProbabilityCells,
+    check_comparisons,
+    compute_win_rates,
+    find_compared,
+    read_probabilities,
+)
 
 _Cell = TypeVar("_Cell")
 

@@ -3,7 +3,7 @@
     ((0.0, 0.2), (1.0, 0.8))          0 with 20%, 1 with 80%
 
 It comes from a decision model, from the log-probabilities of a judge's verdict, or from several answers to the same
-question. `rubrank.scores.probabilities` compares two of them.
+question. `rubrank.scores.outcomes` compares two of them.
 """
 
 from __future__ import annotations
