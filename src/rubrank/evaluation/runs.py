@@ -106,6 +106,7 @@ class _Output:
     item: Row
     text: str
     score: ItemScore | None = None
+    """From published verdicts, if the row has some."""
     questions: Sequence[Messages] = ()
     answers: Sequence[Answer] = ()
     reasoning_words: int = 0
@@ -148,7 +149,11 @@ def score_rows(
     scores = []
     repeats: Counter[str] = Counter()
     for output in outputs:
-        score = _score_output(benchmark, output)
+        score = output.score
+        if score is None:
+            with _name_row_in_errors(benchmark, f"row {output.number}", output.row):
+                score = benchmark.score_answers(output.item, output.text, output.answers)
+                score = replace(score, thought=output.reasoning_words)
         scores.append(replace(score, repeat=repeats[score.id]))
         repeats[score.id] += 1
     run = make_run(benchmark, scores, model=model, judge=judge_name if was_judged else "")
@@ -243,15 +248,6 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
         output.answers = answers[start:end]
         start = end
     return True
-
-
-def _score_output(benchmark: Benchmark, output: _Output) -> ItemScore:
-    """Return the published score of an output; without one, score its text and the judge's answers."""
-    if output.score is not None:
-        return output.score
-    with _name_row_in_errors(benchmark, f"row {output.number}", output.row):
-        score = benchmark.score_answers(output.item, output.text, output.answers)
-        return replace(score, thought=output.reasoning_words)
 
 
 def _drop_copies(outputs: Sequence[_Output]) -> tuple[list[_Output], int]:

@@ -251,29 +251,22 @@ class MMLUPro(Benchmark):
 
     def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score for the letter that `extract_mmlu_choice` finds."""
-        _check_mmlu_answer(item, f"row {self.item_id(item)}")
+        answer = str(item["answer"])
+        place = _LETTERS.find(answer) if len(answer) == 1 else -1
+        index = item.get("answer_index")
+        if place < 0 or (index is not None and str(index) != str(place)):
+            raise InvalidInput(
+                owner=f"row {self.item_id(item)}",
+                parameter="answer",
+                allowed="a letter from A to J, whose place counted from 0 is `answer_index`",
+                got=f"{answer[:80]!r} with {index!r}",
+            )
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
             # A seed for each item, unlike the authors' one for all: the guess does not depend on the order of items.
             rng = random.Random(f"12345 {self.item_id(item)}")
             choice = _LETTERS[rng.randrange(len(item["options"]))]
-        return self.make_score(
-            item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice)
-        )
-
-
-def _check_mmlu_answer(item: Row, where: str) -> None:
-    """Raise InvalidInput if the answer of a row is not a letter, or not the one that `answer_index` says."""
-    answer = str(item["answer"])
-    place = _LETTERS.find(answer) if len(answer) == 1 else -1
-    index = item.get("answer_index")
-    if place < 0 or (index is not None and str(index) != str(place)):
-        raise InvalidInput(
-            owner=where,
-            parameter="answer",
-            allowed="a letter from A to J, whose place counted from 0 is `answer_index`",
-            got=f"{answer[:80]!r} with {index!r}",
-        )
+        return self.make_score(item, {"correct": float(choice == answer)}, _describe_choice(choice))
 
 
 def _format_mmlu_question(item: Row) -> str:

@@ -7,9 +7,9 @@
     html_to_tsv        rows of the ```tsv block: F1, precision, recall
     pseudo_to_code     the ```cpp block, compiled and run on test cases in the sandbox
 
-A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. The
-function of a task compares a prediction with its example and returns accuracy, partial credit, and "extraction", which
-is 1 if the prediction could be read.
+A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. Each task
+has a function that compares a prediction with its example. It returns accuracy, partial credit, and "extraction": was
+an answer found in the prediction? The rules, oddities included, are those of the authors' evaluators.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import re
 import secrets
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from rubrank._plain import word_list
@@ -39,8 +39,7 @@ from rubrank.verifiers.shared import sandbox
 
 Values: TypeAlias = dict[str, float]
 
-
-# Values of an output that could not be read, and of one that is completely right.
+# Values of an output in which no answer was found, and of one that is completely right.
 _UNREADABLE = {"accuracy": 0.0, "partial": 0.0, "extraction": 0.0}
 _RIGHT = {"accuracy": 1.0, "partial": 1.0, "extraction": 1.0}
 # Words that are ignored when beliefs are compared.
@@ -56,34 +55,6 @@ _EQUATION = re.compile(rf"\s*{_NUMBER}\s*([-+*/])\s*{_NUMBER}\s*=\s*{_NUMBER}\s*
 _FLIGHT = re.compile(r"Day (\d{1,9}).*from (\w+) to (\w+)")
 # "Day 5-9": the last day of a stay
 _SPAN = re.compile(r"\d+-(\d{1,9})")
-
-# How C++ programs of pseudo_to_code are run.
-_CPP_CASES = 10  # test cases of an item that are run
-_CPP_SECONDS = 3.0  # for one test case
-_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
-_CPP_HEADERS = word_list("""
-    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
-    sstream bitset
-""")
-_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
-_CPP_DRIVER = """
-import json, subprocess, sys
-task = json.load(open("task.json"))
-build = subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True)
-outcome = "does not compile" if build.returncode else "passed"
-if not build.returncode:
-    for number, (lines, expected) in enumerate(task["cases"], 1):
-        try:
-            program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
-                                  timeout=task["seconds"])
-        except subprocess.TimeoutExpired:
-            outcome = f"case {number} runs out of time"
-            break
-        if program.stdout != ("\\n".join(expected) + "\\n").encode():
-            outcome = f"case {number} prints something else"
-            break
-print(task["mark"] + outcome)
-"""
 
 
 class LongProc(Benchmark):
@@ -114,17 +85,7 @@ class LongProc(Benchmark):
         task, _, level = str(item["task"]).rpartition("_")
         example: Any = item.get("example") or item
         labels = {"task": task, "level": level}
-        if task == "pseudo_to_code":
-            passed, reason = run_cpp_tests(output, example["testcases"])
-            if passed is None:
-                raise MissingScore(reason)
-            values = {
-                "accuracy": float(passed),
-                "partial": float(passed),
-                "extraction": float(reason != "no code"),
-            }
-        else:
-            values = _TASKS[task](output, example)
+        values = _TASKS[task](output, example)
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
@@ -249,17 +210,24 @@ def is_solution(numbers: list[int], target: int, solution: str) -> bool:
 
 
 def _score_search(procedure: str, expected: str) -> float:
-    """Return the share of the expected lines up to the first that differs; the last line reached does not count."""
+    """Return the credit for the search before the solution: 0 if it begins with another line."""
     first_line, *lines = procedure.strip().split("\n")
     expected_first_line, *expected_lines = expected.strip().split("\n")
-    if first_line != expected_first_line or not expected_lines:
+    if first_line != expected_first_line:
         return 0.0
+    return _measure_progress(lines, expected_lines, _is_same_step)
+
+
+def _measure_progress(
+    steps: Sequence[str], expected: Sequence[str], is_same: Callable[[str, str], bool]
+) -> float:
+    """Return the share of the expected steps before the first that differs; the last step reached does not count."""
     last_reached = 0
-    for i, (line, expected_line) in enumerate(zip(lines, expected_lines, strict=False)):
+    for i, (step, expected_step) in enumerate(zip(steps, expected, strict=False)):
         last_reached = i
-        if not _is_same_step(line, expected_line):
+        if not is_same(step, expected_step):
             break
-    return last_reached / len(expected_lines)
+    return last_reached / len(expected) if expected else 0.0
 
 
 def _is_same_step(line: str, expected_line: str) -> bool:
@@ -281,15 +249,11 @@ def score_travel_planning(prediction: str, example: Row) -> Values:
     expected_stays = list(zip(cities, days, strict=True))
     if plan is not None and _parse_stays(plan) == expected_stays:
         return dict(_RIGHT)
-    expected_steps = _list_steps(str(example["reference_output"]))
-    last_reached = 0
-    for i, (step, expected_step) in enumerate(
-        zip(_list_steps(prediction), expected_steps, strict=False)
-    ):
-        last_reached = i
-        if normalise(expected_step) not in normalise(step):
-            break
-    partial = last_reached / len(expected_steps) if expected_steps else 0.0
+    partial = _measure_progress(
+        _list_steps(prediction),
+        _list_steps(str(example["reference_output"])),
+        lambda step, expected_step: normalise(expected_step) in normalise(step),
+    )
     return {"accuracy": 0.0, "partial": partial, "extraction": float(plan is not None)}
 
 
@@ -358,28 +322,37 @@ def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
     return width, loose_rows
 
 
-_TASKS = {
-    "path_traversal": score_path_traversal,
-    "tom_tracking": score_tom_tracking,
-    "countdown": score_countdown,
-    "travel_planning": score_travel_planning,
-    "html_to_tsv": score_html_to_tsv,
-}
+# The C++ programs of pseudo_to_code.
+_CPP_CASES = 10  # test cases of an item that are run
+_CPP_SECONDS = 3.0  # for one test case
+_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
+_CPP_HEADERS = word_list("""
+    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
+    sstream bitset
+""")
+_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
+# Runs in the sandbox. It writes the mark, which the program cannot guess, only if all test cases pass.
+_CPP_DRIVER = """
+import json, subprocess, sys
+task = json.load(open("task.json"))
+subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True, check=True)
+for lines, expected in task["cases"]:
+    program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
+                             timeout=task["seconds"])
+    if program.stdout != ("\\n".join(expected) + "\\n").encode():
+        sys.exit("another output")
+print(task["mark"])
+"""
 
 
-# ------------------------------------------------------------------------------------------------- pseudo_to_code
-
-
-def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:
-    """Run the program in the output on the first ten cases.
-
-    Returns whether it passes them all (None if it could not be run), and what happened.
-    """
-    block = _CPP_BLOCK.search(output)
+def score_pseudo_to_code(prediction: str, example: Row) -> Values:
+    """Compile the program and run it on the first ten test cases, all of which it must pass."""
+    block = _CPP_BLOCK.search(prediction)
     if block is None:
-        return False, "no code"
+        return dict(_UNREADABLE)
     mark = secrets.token_hex(16)
-    task = json.dumps({"cases": list(cases)[:_CPP_CASES], "seconds": _CPP_SECONDS, "mark": mark})
+    cases = list(example["testcases"])[:_CPP_CASES]
+    task = json.dumps({"cases": cases, "seconds": _CPP_SECONDS, "mark": mark})
     files = {"main.cpp": _CPP_PRELUDE + block[1], "driver.py": _CPP_DRIVER, "task.json": task}
     limits = sandbox.Limits(
         seconds=20 + _CPP_CASES * _CPP_SECONDS, cpu=60, memory=2048, processes=32, output=4
@@ -387,11 +360,19 @@ def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tupl
     try:
         result = sandbox.run(["python", "driver.py"], files=files, limits=limits)
     except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:
-        return None, f"the sandbox did not run it: {error}"
-    stdout = result.stdout.decode("utf-8", "replace")
+        raise MissingScore(f"the sandbox did not run it: {error}") from None
     if "No such file or directory: 'g++'" in result.stderr.decode("utf-8", "replace"):
-        return None, "g++ is not installed"
-    if mark not in stdout:
-        return False, result.why
-    outcome = stdout.split(mark)[-1].strip()
-    return outcome == "passed", outcome
+        raise MissingScore("g++ is not installed")
+    if mark.encode() in result.stdout:
+        return dict(_RIGHT)
+    return {"accuracy": 0.0, "partial": 0.0, "extraction": 1.0}
+
+
+_TASKS = {
+    "path_traversal": score_path_traversal,
+    "tom_tracking": score_tom_tracking,
+    "countdown": score_countdown,
+    "travel_planning": score_travel_planning,
+    "html_to_tsv": score_html_to_tsv,
+    "pseudo_to_code": score_pseudo_to_code,
+}
