@@ -148,7 +148,7 @@ def measure_step(
     names: criteria that get their own figures; None: all.
     """
     # One entry per known score: its value from 0 to 1, the advantage of its rollout, and its cell. A cell is one
-    # criterion in one group.
+    # criterion in one group. Letters of arrays: G rollouts of a group, C cells, K criteria.
     value_parts = []
     advantage_parts = []
     cell_parts = []

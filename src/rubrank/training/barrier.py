@@ -75,7 +75,6 @@ from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 T = TypeVar("T")
 _OWNER = "Barrier"
-_CLEANUPS_PER_KEEP = 100  # old groups are looked for at most this many times in `keep` seconds
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,13 @@ class _WaitingGroup:
     train: bool
     grading: ArrivingGroup
     timer: asyncio.TimerHandle = field(init=False)
-    """Closes the group when its time is over."""
+    """Closes the open group when its time is over, because samples may be lost; later, forgets the closed group."""
     rollouts: dict[Hashable, Rollout] = field(default_factory=dict)
     """Member → its rollout."""
     rewards: dict[Hashable, asyncio.Future[SampleReward]] = field(default_factory=dict)
     """Member → its reward, once the group is scored."""
-    closed_at: float | None = None
-    """When scoring began; None while the group is open."""
+    is_closed: bool = False
+    """Whether scoring has begun."""
 
     @property
     def is_complete(self) -> bool:
@@ -164,7 +163,6 @@ class Barrier:
         self._groups: dict[Hashable, _WaitingGroup] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # an event loop holds tasks weakly
         self._unnamed_members = 0
-        self._last_cleanup = -math.inf
 
     async def reward(self, key: Hashable, rollout: Rollout, **options: Any) -> float:
         """Return the reward of one sample within its group; NaN if all its scores are missing. options: of `score`."""
@@ -188,7 +186,6 @@ class Barrier:
             number below `size` also makes pairs and records independent of the order of arrival.
         train: False for an evaluation: the rule does not learn from the group.
         """
-        self._forget_old_groups()
         size = size or self.size
         if self.engine.thinking == "prefilled":
             rollout = rollout.reopen_thoughts()
@@ -199,7 +196,7 @@ class Barrier:
             if (earlier.response, earlier.reasoning) == (rollout.response, rollout.reasoning):
                 self.counts["repeated"] += 1
                 return await asyncio.shield(group.rewards[member])
-            if group.closed_at is None:
+            if not group.is_closed:
                 raise InvalidInput(
                     _OWNER,
                     f"member {member!r} of {key!r}",
@@ -208,10 +205,15 @@ class Barrier:
                     remedy="Number the samples of a group.",
                 )
             group = None
-        elif group is not None and group.closed_at is not None and group.is_complete:
+        elif group is not None and group.is_closed and group.is_complete:
             group = None
         if group is None:
-            group = self._open_group(key, size, rubric, step, train)
+            group_id = f"{self.engine.label(step, train=train)}/{key}"
+            grading = ArrivingGroup(self.engine, group_id, rubric, size)
+            group = _WaitingGroup(key, group_id, size, rubric, step, train, grading)
+            loop = asyncio.get_running_loop()
+            group.timer = loop.call_later(self.timeout, self._close_group, group)
+            self._groups[key] = group
         elif group.size != size:
             raise InvalidInput(
                 _OWNER,
@@ -227,7 +229,7 @@ class Barrier:
         group.rollouts[member] = rollout
         group.rewards[member] = future
         group.grading.add(member, rollout)
-        if group.closed_at is not None:
+        if group.is_closed:
             self.counts["late"] += 1
             self._start_scoring(group, [member], late=True)
         elif group.is_complete:
@@ -235,22 +237,11 @@ class Barrier:
         # If the trainer cancels this call, the future stays: a repeated call may still ask for the reward.
         return await asyncio.shield(future)
 
-    def _open_group(
-        self, key: Hashable, size: int, rubric: Any, step: int, train: bool
-    ) -> _WaitingGroup:
-        """Open a group, and start the timer that closes it if samples are lost."""
-        group_id = f"{self.engine.label(step, train=train)}/{key}"
-        grading = ArrivingGroup(self.engine, group_id, rubric, size)
-        group = _WaitingGroup(key, group_id, size, rubric, step, train, grading)
-        loop = asyncio.get_running_loop()
-        group.timer = loop.call_later(self.timeout, self._close_group, group)
-        self._groups[key] = group
-        return group
-
     def _close_group(self, group: _WaitingGroup) -> None:
         """Start to score a group, because it is complete or its time is over."""
+        group.is_closed = True
         group.timer.cancel()
-        group.closed_at = time.monotonic()
+        group.timer = asyncio.get_running_loop().call_later(self.keep, self._forget_group, group)
         self.counts["complete" if group.is_complete else "short"] += 1
         self._start_scoring(group, list(group.rollouts), late=False)
 
@@ -305,25 +296,15 @@ class Barrier:
         """Forget an open group because one of its samples is lost; its waiting calls raise the error."""
         group = self._groups.get(key)
         if group is not None:
-            group.timer.cancel()
             group.grading.cancel()
             _raise_in(group.rewards.values(), error)
             self._forget_group(group)
 
     def _forget_group(self, group: _WaitingGroup) -> None:
+        group.timer.cancel()
         # Another group may have begun under the same key.
         if self._groups.get(group.key) is group:
             del self._groups[group.key]
-
-    def _forget_old_groups(self) -> None:
-        """Forget groups that were closed long ago; not on every call, because it goes through all groups."""
-        now = time.monotonic()
-        if now - self._last_cleanup < self.keep / _CLEANUPS_PER_KEEP:
-            return
-        self._last_cleanup = now
-        for key, group in list(self._groups.items()):
-            if group.closed_at is not None and now - group.closed_at > self.keep:
-                del self._groups[key]
 
 
 def _raise_in(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:

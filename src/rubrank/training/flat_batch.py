@@ -207,11 +207,17 @@ def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
         return [work()]
     value = None
     failure = None
+    sent_failure = None
     try:
         value = work()
     except Exception as error:
         failure = error
-    parts = processes.gather([(value, None if failure is None else _make_sendable(failure))])
+        sent_failure = error
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # it cannot be pickled, so the others get its text
+            sent_failure = RubrankError(f"{type(error).__name__}: {error}")
+    parts = processes.gather([(value, sent_failure)])
     if failure is not None:
         raise failure
     for rank, (_, other_failure) in enumerate(parts):
@@ -219,12 +225,3 @@ def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
             message = f"process {rank} of {len(parts)} failed: {type(other_failure).__name__}: {other_failure}"
             raise RubrankError(message) from other_failure
     return [part for part, _ in parts]
-
-
-def _make_sendable(error: Exception) -> Exception:
-    """Return the error, or one with the same text if it cannot be pickled."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RubrankError(f"{type(error).__name__}: {error}")
-    return error

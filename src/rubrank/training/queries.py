@@ -25,8 +25,8 @@ from typing import Any
 
 from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.shapes import parse_json_cell
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.rollouts import (
     find_end_token_ids,

@@ -27,13 +27,13 @@ from typing import Any
 from rubrank._choices import Thinking
 from rubrank._plain import word_list
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.messages import (
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
+from rubrank.rollouts.shapes import (
     are_messages,
     convert_message,
     convert_response_message,
     find_reasoning,
 )
-from rubrank.rollouts.rollout import Group, Rollout, make_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 
 

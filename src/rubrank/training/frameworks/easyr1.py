@@ -24,7 +24,7 @@ from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import parse_json_cell
+from rubrank.rollouts.shapes import parse_json_cell
 from rubrank.training.config import EngineSource, load_engine, refuse_memory
 from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, make_query

@@ -8,8 +8,8 @@
                 "prompt": observation.metadata["question"], "response": action.message}))
 
 Input. OpenEnv calls the rubric of an environment with one action of one episode, and its observation. `read(action,
-observation)` returns what is graded: `response` and `prompt`, and if there are any `rubric` and what verifiers need. By
-default the response is the action's `message`, and the rest is the observation's `metadata`.
+observation)` returns what is graded: `response`, `prompt`, and optionally `rubric` and what verifiers need. By default
+the response is the action's `message`, and the rest is the observation's `metadata`.
 
 Output. OpenEnv gets one number. An environment does not know the other rollouts of its group, so the reward is the
 gated weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. An
@@ -70,7 +70,12 @@ def make_rubric(
 
         async def forward(self, action: Any, observation: Any) -> float:
             """Return the gated weighted mean of the scores, from 0 to 1. Raises NoScore if every score is missing."""
-            data = dict((read or _read_message)(action, observation))
+            if read is not None:
+                data = dict(read(action, observation))
+            else:
+                metadata = getattr(observation, "metadata", None)
+                data = dict(metadata) if isinstance(metadata, Mapping) else {}
+                data["response"] = getattr(action, "message", None)
             if not isinstance(data.get("response"), str | list):
                 raise InvalidInput(
                     _OWNER,
@@ -95,12 +100,3 @@ def make_rubric(
             return score
 
     return RubrankRubric()
-
-
-def _read_message(action: Any, observation: Any) -> dict[str, Any]:
-    """Return what is graded by default: see the module."""
-    metadata = getattr(observation, "metadata", None)
-    return {
-        **(metadata if isinstance(metadata, Mapping) else {}),
-        "response": getattr(action, "message", None),
-    }

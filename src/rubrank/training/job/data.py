@@ -44,7 +44,7 @@ import numpy as np
 
 from rubrank._plain import shorten, word_set
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
+from rubrank.rollouts.shapes import are_messages, convert_message, parse_json_cell
 from rubrank.rubrics.rubric import Rubric
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.sources import Row, read_rows

@@ -133,9 +133,14 @@ class RubricAdvantage(CheckpointBeforeOutage):
             for session, reward in zip(members, fill_unknown(group_rewards), strict=True):
                 for row in session.rows:
                     rewards[row] = reward
-        fields = TensorDict(
-            {"rm_scores": _place_at_last_tokens(rewards, lengths)}, batch_size=len(keys)
-        )
+        # One row per response, with the reward at its last token and 0 before, as verl keeps rewards
+        reward_rows = []
+        for reward, length in zip(rewards, lengths, strict=True):
+            reward_row = torch.zeros(length, dtype=torch.float32)
+            reward_row[-1:] = reward
+            reward_rows.append(reward_row)
+        rm_scores = torch.nested.as_nested_tensor(reward_rows, layout=torch.jagged)
+        fields = TensorDict({"rm_scores": rm_scores}, batch_size=len(keys))
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
     def _read_sessions(self, keys: list[str], partition: str) -> tuple[list[_Session], list[int]]:
@@ -217,16 +222,6 @@ class RubricAdvantage(CheckpointBeforeOutage):
                 f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run."
             )
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
-
-
-def _place_at_last_tokens(rewards: Sequence[float], lengths: Sequence[int]) -> Any:
-    """Return one row per response with the reward at its last token and 0 before, as verl keeps rewards."""
-    rows = []
-    for reward, length in zip(rewards, lengths, strict=True):
-        row = torch.zeros(length, dtype=torch.float32)
-        row[-1:] = reward
-        rows.append(row)
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
 @register_trainer("rubrank_sync")
