@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from rubrank.errors import InvalidInput
 from rubrank.records.record import describe_texts
 from rubrank.rollouts.groups import read_groups
-from rubrank.rollouts.messages import convert_message
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.shapes import convert_message
 from rubrank.training.rollouts import rollout_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "tides"}'}}

@@ -36,15 +36,16 @@ from typing import Any, TypeAlias
 
 from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName, counted
-from rubrank.rollouts.messages import (
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
+from rubrank.rollouts.shapes import (
+    CONVERSATION_COLUMNS,
     are_messages,
     convert_message,
     convert_response_message,
+    convert_shape,
     convert_tool_calls,
     parse_json_cell,
 )
-from rubrank.rollouts.rollout import Group, Rollout, make_rollout
-from rubrank.rollouts.shapes import CONVERSATION_COLUMNS, convert_shape
 from rubrank.tables.columns import (
     COLUMNS,
     GROUP_NAMES,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validate_model
-from rubrank.rollouts.messages import find_reasoning, has_failed
+from rubrank.rollouts.shapes import find_reasoning, has_failed
 from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
 
 if TYPE_CHECKING:

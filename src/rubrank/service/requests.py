@@ -46,8 +46,8 @@ from pydantic_core import to_json as fast_json
 from rubrank._choices import Thinking
 from rubrank._plain import plain, validate_model
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import are_messages, parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout, make_rollout
+from rubrank.rollouts.shapes import are_messages, parse_json_cell
 from rubrank.service.cohorts import SampleAnswer, ServiceSample, digest_json
 from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 from rubrank.training.queries import Completion, make_query

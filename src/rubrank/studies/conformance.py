@@ -21,8 +21,8 @@ from pydantic import BaseModel, model_validator
 
 from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
-from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import make_rollout
+from rubrank.rollouts.shapes import parse_json_cell
 from rubrank.tables.sources import read_rows
 from rubrank.verifiers.instruction_items import public_params
 from rubrank.verifiers.verifier import Compat, Mode
