@@ -7,9 +7,9 @@
     html_to_tsv        rows of the ```tsv block: F1, precision, recall
     pseudo_to_code     the ```cpp block, compiled and run on test cases in the sandbox
 
-A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. Each task
-has a function that compares a prediction with its example. It returns accuracy, partial credit, and "extraction": was
-an answer found in the prediction? The rules, oddities included, are those of the authors' evaluators.
+A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. Each
+task has a function that compares a prediction with its example. It returns accuracy, partial credit, and "extraction":
+was an answer found in the prediction? The rules, oddities included, are those of the authors' evaluators.
 """
 
 from __future__ import annotations
