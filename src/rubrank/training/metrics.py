@@ -42,7 +42,7 @@ The source and the stage of a query are its metadata `rubrank_source` and `rubra
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -148,20 +148,19 @@ def measure_criteria(
 def measure_fusion(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
     """Return how often gates stopped rollouts, the mean γ̂ of each attribute, and how much the criteria agree."""
     metrics: dict[str, float] = {}
-    gate_results = [result.gated for result in results if result.gated is not None]
-    if gate_results:
-        passed_M = np.concatenate([gated.passed for gated in gate_results])
+    passed = []
+    factors = []
+    stopped: Counter[str] = Counter()
+    for result in results:
+        if result.gate is not None and result.gated is not None:
+            passed.append(result.gated.passed)
+            factors.append(result.gated.factor)
+            counts = result.gated.stopped_by.sum(axis=0).tolist()
+            stopped.update(dict(zip(map(str, result.gate.global_quality), counts, strict=True)))
+    if passed:
+        passed_M = np.concatenate(passed)
         metrics["rubrank/gate/stopped"] = (~passed_M).mean()
-        metrics["rubrank/gate/factor"] = np.concatenate(
-            [gated.factor for gated in gate_results]
-        ).mean()
-        stopped: dict[str, int] = defaultdict(int)
-        for result in results:
-            if result.gate is None or result.gated is None:
-                continue
-            stopped_by_QM = result.gated.stopped_by.T
-            for name, stopped_M in zip(result.gate.global_quality, stopped_by_QM, strict=True):
-                stopped[str(name)] += int(stopped_M.sum())
+        metrics["rubrank/gate/factor"] = np.concatenate(factors).mean()
         for name, count in stopped.items():
             if name in shared:
                 metrics[f"rubrank/gate/{name}"] = count / len(passed_M)
