@@ -214,7 +214,8 @@ async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) ->
         judgment = await Panel(kind).judge(question, judge, asker_of)
     else:
         judgment = await kind.judge(question, judge, asker_of(judge))
-    calibrate_judgment(judgment, question, judge)
+    if judge.calibration:
+        calibrate_judgment(judgment, question, judge)
     if judge.fallback is None:
         return judgment
     escalated = choose_escalated(question, judge, judgment)

@@ -261,7 +261,14 @@ class BatchRun:
                 if self._find_api(batch) is not None:
                     await self._finish_if_over(batch)
             for _ in range(_MAX_ROUNDS):
-                self._start_round()
+                self.unanswered = {}
+                self.unreadable = {}
+                self._awaited = set()
+                self._submitted = {}
+                for batch in self._book.list_open_batches():
+                    self._submitted |= dict.fromkeys(batch.purposes, batch)
+                for asker in self._askers.values():
+                    asker.files = []
                 judgments = await judge_groups_async(
                     groups,
                     criteria,
@@ -304,23 +311,18 @@ class BatchRun:
 
     # ------------------------------------------------------------------------------------------------------- a round
 
-    def _start_round(self) -> None:
-        """Begin a new pass over all groups."""
-        self.unanswered = {}
-        self.unreadable = {}
-        self._awaited = set()
-        self._submitted = {}
-        for batch in self._book.list_open_batches():
-            self._submitted |= dict.fromkeys(batch.purposes, batch)
-        for asker in self._askers.values():
-            asker.files = []
-
     def collect(self, asker: BatchAsker, key: bytes, call: Call) -> None:
         """Note a call without a reply; it is added to the next batch, unless it is in an open batch already."""
         if key in self.unanswered:
             return
         body = asker.capabilities.make_body(call)
-        self.unanswered[key] = (asker, _select_parameters(body))
+        # What a server may reject is kept until the reply comes. Keeping whole bodies would fill the memory.
+        parameters = dict(body)
+        del parameters["messages"]
+        response_format = parameters.pop("response_format", None)
+        if isinstance(response_format, dict):
+            parameters["response_format"] = {"type": response_format.get("type")}
+        self.unanswered[key] = (asker, parameters)
         batch = self._submitted.get(key)
         if batch is None:
             asker.add_request(self._folder, key, call.purpose, body)
@@ -499,17 +501,6 @@ class BatchRun:
             model=api.endpoint.model,
         )
         return replace(outcome, reply=reply), is_rejected
-
-
-def _select_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
-    parameters = {
-        name: value for name, value in body.items() if name not in ("messages", "response_format")
-    }
-    response_format = body.get("response_format")
-    if isinstance(response_format, dict):
-        parameters["response_format"] = {"type": response_format.get("type")}
-    return parameters
 
 
 # ----------------------------------------------------------------------------------------------------------- the book

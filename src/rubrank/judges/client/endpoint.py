@@ -97,7 +97,8 @@ class EndpointState:
         self.has_answered = False
         self.consecutive_refusals = 0
         """Of key, model or URL."""
-        self._latency = 0.0
+        self.latency = 0.0
+        """A moving average of the seconds until a reply."""
         self._rates_per_minute = (math.inf, math.inf)
         self._judges: list[JudgeEndpoint] = []
         self._share: int | None = None
@@ -151,13 +152,6 @@ class EndpointState:
             pause=max(judge.retry.breaker_pause for judge in judges),
         )
 
-    def choose_trial_timeout(self, timeout: float) -> float:
-        """Return the timeout for the trial of an open breaker, in seconds.
-
-        It is shorter than a call's timeout, so that recovery is noticed early.
-        """
-        return min(timeout, max(_MIN_TRIAL_SECONDS, 4.0 * self._latency))
-
     def record(self, outcome: RequestOutcome, started: float) -> None:
         """Learn from the outcome of a request that was sent at `started` (time.monotonic)."""
         if outcome.healthy:
@@ -178,7 +172,7 @@ class EndpointState:
             self.slots.note_success()
             latency = time.monotonic() - started
             rate = _LEARNING_RATE if self.has_answered else 1.0
-            self._latency += rate * (latency - self._latency)
+            self.latency += rate * (latency - self.latency)
             if outcome.next == "done":
                 self.has_answered = True
 
@@ -253,7 +247,8 @@ class JudgeEndpoint:
             is_trial = state.breaker.start_request()
             timeout = self._judge.timeout
             if is_trial:
-                timeout = state.choose_trial_timeout(timeout)
+                # A trial has less time than a call, so that recovery is noticed early.
+                timeout = min(timeout, max(_MIN_TRIAL_SECONDS, 4.0 * state.latency))
             started = time.monotonic()
             try:
                 outcome = await self._send(call, on_sent, max_tokens, timeout)

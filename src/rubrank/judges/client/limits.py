@@ -390,15 +390,17 @@ class LimitShares:
             for name, holder in list(holders.items()):
                 if name == process or holder.reported_at < now - self._lease:
                     del holders[name]
-            others = list(holders.values())
+            other_holders = list(holders.values())
             # If the processes are configured with different ceilings, the lowest holds for all.
-            ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in others)])
+            ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in other_holders)])
             # An idle process counts as one call, so that it has a slot when it needs one.
             calls = max(demand.wanted, 1)
-            other_calls = sum(max(holder.demand.wanted, 1) for holder in others)
+            other_calls = sum(max(holder.demand.wanted, 1) for holder in other_holders)
             fair_share = max(1, int(ceiling * calls / (other_calls + calls)))
             # Slots that another process still uses are not free, even if it was granted fewer since.
-            free = ceiling - sum(max(holder.granted, holder.demand.in_use) for holder in others)
+            free = ceiling - sum(
+                max(holder.granted, holder.demand.in_use) for holder in other_holders
+            )
             granted = max(min(fair_share, free), 0)
             holders[process] = _Holder(demand, granted, now)
             grants[endpoint] = granted

@@ -137,9 +137,15 @@ def read_response(body: bytes, price: Price, protocol: ApiProtocol = "chat") -> 
         if isinstance(data.get("result"), dict):  # as Workers AI wraps it
             data = data["result"]
         usage = read_usage(data.get("usage"), price)
-        if protocol == SYSTEM_ONE:
-            return _read_answers(data, usage)
-        return _read_choice(data, usage)
+        if protocol != SYSTEM_ONE:
+            return _read_choice(data, usage)
+        if data.get("error"):
+            return _make_error_outcome(data["error"], usage)
+        answers = data.get("answers")
+        if not isinstance(answers, dict) or not answers:
+            raise ValueError("no answers in it")
+        text = json.dumps(answers, ensure_ascii=False)
+        return RequestOutcome(Reply(text, None, usage, finish_reason="stop"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
         text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
         failure = f"malformed reply: {shorten(problem)}"
@@ -182,17 +188,6 @@ def _read_choice(data: Any, usage: Usage) -> RequestOutcome:
     # again, at the same cost.
     may_change = failure is not None and failure.startswith(("empty reply", "not finished"))
     return RequestOutcome(reply, "retry" if may_change else "done")
-
-
-def _read_answers(data: Any, usage: Usage) -> RequestOutcome:
-    """Return the outcome of the response of a decision model; raises an error if it is malformed."""
-    if data.get("error"):
-        return _make_error_outcome(data["error"], usage)
-    answers = data.get("answers")
-    if not isinstance(answers, dict) or not answers:
-        raise ValueError("no answers in it")
-    text = json.dumps(answers, ensure_ascii=False)
-    return RequestOutcome(Reply(text, None, usage, finish_reason="stop"))
 
 
 def _make_error_outcome(error: Any, usage: Usage) -> RequestOutcome:

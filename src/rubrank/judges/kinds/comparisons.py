@@ -357,11 +357,8 @@ class Listwise:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """Return the number of passes × criteria that have at least two different responses to rank."""
-        ranked_criteria = 0
-        for k in range(len(question.criteria)):
-            if len(list_distinct_rollouts(question, k)) > 1:
-                ranked_criteria += 1
-        return judge.passes * ranked_criteria
+        columns = range(len(question.criteria))
+        return sum(len(make_orders(question, k, judge)) for k in columns)
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a matrix of outcomes for every criterion."""

@@ -187,7 +187,12 @@ def combine_verdicts(
     if not values:
         return missing(_shorten(f"{reasons_of_lost}: none of {len(verdicts)} answered"))
     if combine == "majority":
-        value = _find_majority(values, criterion.direction == "higher")
+        counts = Counter(values)
+        tied = [value for value in counts if counts[value] == max(counts.values())]
+        # The one nearest the median, and of two equally near the less favourable.
+        sign = 1.0 if criterion.direction == "higher" else -1.0
+        middle = median(values)
+        value = min(tied, key=lambda value: (abs(value - middle), sign * value))
         how = f"{values.count(value)} of {len(values)} said {value:g}"
     else:
         value = fmean(values) if combine == "mean" else median(values)
@@ -197,18 +202,6 @@ def combine_verdicts(
     nearest = min(answered, key=lambda verdict: abs(verdict.score - value))
     distributions = [verdict.probabilities or ((verdict.score, 1.0),) for verdict in answered]
     return Verdict(value, _shorten(f"{how}: {nearest.reason}"), mix_distributions(distributions))
-
-
-def _find_majority(values: Sequence[float], higher_is_better: bool) -> float:
-    """Return the most frequent value.
-
-    Of tied ones it is the one nearest the median, and of two equally near the less favourable.
-    """
-    counts = Counter(values)
-    most = max(counts.values())
-    tied = [value for value, count in counts.items() if count == most]
-    middle = median(values)
-    return min(tied, key=lambda value: (abs(value - middle), value if higher_is_better else -value))
 
 
 def _shorten(reason: str) -> str:

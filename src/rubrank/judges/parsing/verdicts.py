@@ -14,7 +14,7 @@ A reply is read in four steps, each of which raises NoVerdict with a reason if i
 
     find_statements     the reply → its statements: objects, and lines such as "Verdict: 1" (`statements.py`)
     _read_statement     a statement → an entry: verdict, finding, reasoning, items
-    _score_…            an entry → a value: the number is on the scale and agrees with the finding
+    _score_entry        an entry → a value: the number is on the scale and agrees with the finding
     _unite              the values of all statements → one value, if they agree
 
 Reasons contain the judge's own words. Given the `call` that was answered, a verdict that is copied from the text under
@@ -161,7 +161,14 @@ def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
 
         def read(value: dict[str, Any] | str) -> tuple[float, str]:
             entry = _read_statement(value, _CHOICE, findings, statements)
-            return _score_choice(entry, findings)
+            _refuse_null(entry.verdict, entry)
+            match = _CHOICE.fullmatch(str(entry.verdict).strip())
+            if match is None:
+                problem = f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie"
+                raise NoVerdict(f"{problem}: {entry.reasoning}")
+            score = _CHOICES[match[1].lower()]
+            _check_finding(entry, score, findings)
+            return score, shorten_reason(entry.reasoning) or _NO_REASON
 
         return Verdict(*_unite(statements.values, read, statements.text))
     except NoVerdict as problem:
@@ -367,18 +374,6 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
     if not isinstance(verdict, int | float) or abs(verdict) > 1e300 or not math.isfinite(verdict):
         return None
     return float(verdict)
-
-
-def _score_choice(entry: _Entry, findings: NumbersOfFindings) -> tuple[float, str]:
-    """Return 1, 0.5 or 0 for A, tie or B, and the reason."""
-    _refuse_null(entry.verdict, entry)
-    match = _CHOICE.fullmatch(str(entry.verdict).strip())
-    if match is None:
-        problem = f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie"
-        raise NoVerdict(f"{problem}: {entry.reasoning}")
-    score = _CHOICES[match[1].lower()]
-    _check_finding(entry, score, findings)
-    return score, shorten_reason(entry.reasoning) or _NO_REASON
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:

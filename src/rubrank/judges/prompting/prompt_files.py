@@ -149,21 +149,17 @@ class Prompt:
         return pairs
 
 
-def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
-    """Parse the text of a prompt file."""
-    # The text before the first header, then headers and bodies by turns.
-    _, *pieces = _HEADER.split(text)
-    headers = pieces[0::2]
-    bodies = pieces[1::2]
-    sections = {header: body.strip() for header, body in zip(headers, bodies, strict=True)}
-    return Prompt(name, language, sections)
-
-
 @lru_cache(maxsize=256)
 def load_prompt(name: str, language: PromptLanguage) -> Prompt:
     """Load a prompt by the name of its file, such as "CoreFactAccuracy" or "_common"."""
     text = (FOLDER / language / f"{name}.txt").read_text(encoding="utf-8")
-    return parse_prompt(text, name, language)
+    _, *pieces = _HEADER.split(
+        text
+    )  # [text before the headers, header, section, header, section, …]
+    headers = pieces[0::2]
+    bodies = pieces[1::2]
+    sections = {header: body.strip() for header, body in zip(headers, bodies, strict=True)}
+    return Prompt(name, language, sections)
 
 
 def load_labels(language: PromptLanguage) -> dict[str, str]:

@@ -284,28 +284,20 @@ def make_entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, An
         return make_object_schema({"reasoning": _TEXT, "verdict": verdict})
     best_first = sorted(form.findings, reverse=True)
     words = list(dict.fromkeys(form.findings[number] for number in best_first))
-    finding = _make_finding_schema(words, form.cannot_judge, language)
+    if form.cannot_judge:
+        words.append(load_labels(language)["cannot"])
+    finding = {"type": "string", "enum": words}
     return make_object_schema({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
-
-
-def _make_finding_schema(
-    words: Sequence[str], cannot_judge: str, language: PromptLanguage
-) -> dict[str, Any]:
-    """Return the schema of a finding: one of the words, or "cannot be judged" if that is allowed."""
-    options = list(words)
-    if cannot_judge:
-        options.append(load_labels(language)["cannot"])
-    return {"type": "string", "enum": options}
 
 
 def make_pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
     """Return the schema of a comparison of two."""
-    cannot_judge = prompt.get("cannot")
     words = list(load_prompt("_pairwise", language).findings.values())
     verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
-    if cannot_judge:
+    if prompt.get("cannot"):
         verdict = {"type": ["string", "null"], "enum": ["A", "B", "tie", None]}
-    finding = _make_finding_schema(words, cannot_judge, language)
+        words.append(load_labels(language)["cannot"])
+    finding = {"type": "string", "enum": words}
     return make_object_schema({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
 
 
