@@ -11,8 +11,8 @@ import pytest
 
 import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.legibility
-import rubrank.verifiers.ifeval.format
-import rubrank.verifiers.ifeval.words
+import rubrank.verifiers.instructions.ifeval_format
+import rubrank.verifiers.instructions.ifeval_words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.rubrics.checks import Problem, check_file, make_note
 from rubrank.verifiers.verifier import VERIFIERS, verifier

@@ -23,7 +23,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,9 +39,9 @@ _AROUND = 0.1
 
 @dataclass(frozen=True)
 class Interval:
-    """The number of `quantity` lies between low and high, both included."""
+    """The number of `subject`, such as words, lies between low and high, both included."""
 
-    quantity: str
+    subject: str
     low: float = 0.0
     high: float = math.inf
 
@@ -56,16 +55,32 @@ class Interval:
             parts.append(f"at most {self.high:g}")
         return " and ".join(parts)
 
+    def is_impossible(self) -> bool:
+        """Is there no number between low and high?"""
+        return self.low > self.high
+
+    def excludes(self, other: Interval) -> bool:
+        """Is there no number in both intervals?"""
+        return self.high < other.low or other.high < self.low
+
 
 @dataclass(frozen=True)
 class OneOf:
-    """`what` has exactly one value, and it is one of these."""
+    """`subject`, such as the language, has exactly one value, and it is one of these."""
 
-    what: str
+    subject: str
     values: frozenset[str]
 
     def __str__(self) -> str:
         return " or ".join(sorted(self.values)) or "none"
+
+    def is_impossible(self) -> bool:
+        """Is there no value to choose from?"""
+        return not self.values
+
+    def excludes(self, other: OneOf) -> bool:
+        """Do the two have no value in common?"""
+        return not self.values & other.values
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,14 @@ class Lacks:
     text: str
     is_word: bool = False
     """Only the whole word is forbidden: “art” may still occur in “party”."""
+
+    def forbids(self, text: str) -> bool:
+        """Does a text contain what must not occur?"""
+        text = text.casefold()
+        forbidden = self.text.casefold()
+        if not self.is_word:
+            return forbidden in text
+        return bool(forbidden) and bool(re.search(rf"(?<!\w){re.escape(forbidden)}(?!\w)", text))
 
 
 Params: TypeAlias = Mapping[str, Any]
@@ -105,14 +128,16 @@ def claims(*verifiers: str) -> Callable[[ClaimFunction], ClaimFunction]:
 
 
 def list_claims(criterion: Criterion) -> list[Claim]:
-    """Return the claims of a criterion's verifier; none if nothing is registered for it."""
+    """Return the claims of a criterion's verifier; none if neither a function nor claims.tsv makes some."""
     verifier = criterion.decided_by
-    if verifier.name not in CLAIMS:
+    if verifier.name not in CLAIMS and verifier.name not in _TABLE:
         return []
-    params = verifier.check_parameters(dict(criterion.params))
-    # Not dict(params): a parameter may be called "keys".
-    values = {name: getattr(params, name) for name in type(params).model_fields}
-    return list(CLAIMS[verifier.name](values))
+    checked = verifier.check_parameters(dict(criterion.params))
+    # Not dict(checked): a parameter may be called "keys".
+    params = {name: getattr(checked, name) for name in type(checked).model_fields}
+    if verifier.name in CLAIMS:
+        return list(CLAIMS[verifier.name](params))
+    return [claim for row in _TABLE[verifier.name] for claim in _list_row_claims(row, params)]
 
 
 # -------------------------------------------------------------------------------------------------- contradictions
@@ -138,8 +163,8 @@ def find_contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, .
 def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, ...]:
     """Return the contradictions among claims: for each pair of criteria only the first that is found."""
     contradictions: list[Contradiction] = []
-    # Only claims about the same subject can contradict each other.
-    claims_of_subject: dict[tuple[type, str], list[tuple[str, Interval | OneOf]]] = {}
+    # Only claims of one type about the same subject can exclude each other.
+    claims_of_subject: dict[tuple[type, str], list[tuple[str, Any]]] = {}
     required: list[tuple[str, Contains]] = []
     forbidden: list[tuple[str, Lacks]] = []
     for name, claim in named_claims:
@@ -147,69 +172,41 @@ def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, .
             required.append((name, claim))
         elif isinstance(claim, Lacks):
             forbidden.append((name, claim))
-        elif _is_impossible(claim):
-            message = f"{_get_subject(claim)}: “{name}” asks for {claim}, which is impossible"
+        elif claim.is_impossible():
+            message = f"{claim.subject}: “{name}” asks for {claim}, which is impossible"
             contradictions.append(Contradiction((name,), message))
         else:
-            key = (type(claim), _get_subject(claim))
-            claims_of_subject.setdefault(key, []).append((name, claim))
+            claims_of_subject.setdefault((type(claim), claim.subject), []).append((name, claim))
+    messages: list[
+        tuple[str, str, str]
+    ] = []  # the names of two criteria, and why they exclude each other
     for (_, subject), members in claims_of_subject.items():
-        for (name_a, claim_a), (name_b, claim_b) in combinations(members, 2):
-            if _exclude_each_other(claim_a, claim_b):
-                message = f"{subject}: “{name_a}” asks for {claim_a}, “{name_b}” for {claim_b}"
-                contradictions.append(_contradict(name_a, name_b, message))
-    for (name_a, contains), (name_b, lacks) in product(required, forbidden):
-        if _is_forbidden(contains.text, lacks):
+        for (first, first_claim), (second, second_claim) in combinations(members, 2):
+            if first_claim.excludes(second_claim):
+                message = (
+                    f"{subject}: “{first}” asks for {first_claim}, “{second}” for {second_claim}"
+                )
+                messages.append((first, second, message))
+    for (first, contains), (second, lacks) in product(required, forbidden):
+        if lacks.forbids(contains.text):
             quote = shorten(contains.text, _LONGEST_QUOTE)
-            message = f"“{name_a}” asks for “{quote}”, “{name_b}” forbids “{lacks.text}”"
-            contradictions.append(_contradict(name_a, name_b, message))
-    # A pair of criteria often contradicts itself twice, as an interval ("exactly 0 times") and as a text ("forbids"),
-    # and the second may name the criteria in the other order.
+            message = f"“{first}” asks for “{quote}”, “{second}” forbids “{lacks.text}”"
+            messages.append((first, second, message))
+    for first, second, message in messages:
+        # Both claims may belong to one criterion, which is named once.
+        contradictions.append(Contradiction(tuple(dict.fromkeys((first, second))), message))
+    # Two criteria often contradict each other twice, as an interval ("exactly 0 times") and as a text ("forbids"), and
+    # the second contradiction may name them in the other order.
     first_of_criteria: dict[frozenset[str], Contradiction] = {}
     for contradiction in contradictions:
         first_of_criteria.setdefault(frozenset(contradiction.criteria), contradiction)
     return tuple(first_of_criteria.values())
 
 
-def _contradict(name_a: str, name_b: str, message: str) -> Contradiction:
-    """Return the contradiction of two claims, which may belong to the same criterion."""
-    criteria = (name_a,) if name_a == name_b else (name_a, name_b)
-    return Contradiction(criteria, message)
-
-
-def _is_impossible(claim: Interval | OneOf) -> bool:
-    """Does the claim contradict itself: an interval without numbers, or no value to choose from?"""
-    if isinstance(claim, Interval):
-        return claim.low > claim.high
-    return not claim.values
-
-
-def _get_subject(claim: Interval | OneOf) -> str:
-    return claim.quantity if isinstance(claim, Interval) else claim.what
-
-
-def _exclude_each_other(first: Interval | OneOf, second: Interval | OneOf) -> bool:
-    """Do two claims about the same subject exclude each other? Claims of different kinds never do."""
-    if isinstance(first, Interval) and isinstance(second, Interval):
-        return first.high < second.low or second.high < first.low
-    if isinstance(first, OneOf) and isinstance(second, OneOf):
-        return not first.values & second.values
-    return False
-
-
-def _is_forbidden(text: str, lacks: Lacks) -> bool:
-    """Does the text contain what must not occur?"""
-    text = text.casefold()
-    forbidden = lacks.text.casefold()
-    if not lacks.is_word:
-        return forbidden in text
-    return bool(forbidden) and re.search(rf"(?<!\w){re.escape(forbidden)}(?!\w)", text) is not None
-
-
 # -------------------------------------------------------------------------------------- functions that make claims
 
 
-def make_interval(quantity: str, relation: str, count: float) -> Interval:
+def make_interval(subject: str, relation: str, count: float) -> Interval:
     """Return the whole numbers that a relation allows, such as "at least" 3; all for an unknown relation."""
     slack = max(1.0, round(_AROUND * count))
     bounds = {
@@ -221,18 +218,18 @@ def make_interval(quantity: str, relation: str, count: float) -> Interval:
         "around": (count - slack, count + slack),
     }
     low, high = bounds.get(relation, (0, math.inf))
-    return Interval(quantity, low, high)
+    return Interval(subject, low, high)
 
 
-def claim_count(quantity: str, params: Params) -> list[Claim]:
+def claim_count(subject: str, params: Params) -> list[Claim]:
     """Return the interval that the parameters of a counting verifier give: relation and count, or low and high."""
     if params.get("low") is not None or params.get("high") is not None:
         low = 0 if params.get("low") is None else params["low"]
         high = math.inf if params.get("high") is None else params["high"]
-        return [Interval(quantity, low, high)]
+        return [Interval(subject, low, high)]
     if params.get("relation") is None or params.get("count") is None:
         return []
-    return [make_interval(quantity, params["relation"], params["count"])]
+    return [make_interval(subject, params["relation"], params["count"])]
 
 
 def claim_words(
@@ -258,68 +255,60 @@ def claim_words(
 # that these have. The others are the library's own.
 
 
+def _read_table() -> dict[str, list[list[str]]]:
+    """Read claims.tsv: name of a verifier → its lines, each a kind and the columns of that kind."""
+    rows_of_verifier: dict[str, list[list[str]]] = {}
+    text = (files("rubrank.rubrics") / "claims.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            verifier, *row = line.split("\t")
+            rows_of_verifier.setdefault(verifier, []).append(row)
+    return rows_of_verifier
+
+
+_TABLE = _read_table()
+
+
 def _list_row_claims(row: Sequence[str], params: Params) -> Iterator[Claim]:
     """Yield the claims of a line of claims.tsv, which describes the kinds and their columns."""
-    kind, subject, *columns = row
-    values = [_read_column(column, params) for column in columns]
+    kind, first_column, *columns = row
+    values: list[Any] = []
+    for column in columns:
+        if column.isdigit():
+            values.append(int(column))
+        else:
+            values.append(column[1:] if column.startswith("=") else params[column])
     # Letters and words are compared in lower case.
     folded = {
         name: value.casefold() if isinstance(value, str) else value
         for name, value in params.items()
     }
-    quantity = subject.format(**folded)
+    subject = first_column.format(**folded)
     if kind == "count":
-        yield from claim_count(quantity, params)
+        yield from claim_count(subject, params)
     elif kind == "relation":
         if None not in values:
-            yield make_interval(quantity, *values)
+            yield make_interval(subject, *values)
     elif kind == "range":
-        yield Interval(quantity, *values)
+        yield Interval(subject, *values)
     elif kind == "words":
-        yield from claim_words(params[subject], *values)
+        yield from claim_words(params[first_column], *values)
     elif kind == "frequency":
         interval = make_interval("occurrences", values[0] or "exactly", values[1])
-        yield from claim_words(params[subject], interval.low, interval.high)
+        yield from claim_words(params[first_column], interval.low, interval.high)
     elif kind == "text":
-        if params[subject]:
-            yield Contains(params[subject])
+        if params[first_column]:
+            yield Contains(params[first_column])
     elif kind == "at":
-        yield OneOf(quantity, frozenset([values[0].strip().casefold()]))
+        yield OneOf(subject, frozenset([values[0].strip().casefold()]))
         yield Contains(values[0])
     elif kind == "value":
-        yield OneOf(quantity, frozenset(values))
+        yield OneOf(subject, frozenset(values))
     elif kind == "lacks":
-        yield Lacks(subject)
+        yield Lacks(first_column)
     else:
         raise ValueError(f"claims.tsv has no kind {kind!r}")
 
-
-def _read_column(column: str, params: Params) -> Any:
-    """Return the number or the text (after "=") in a column of claims.tsv, or the parameter that it names."""
-    if column.isdigit():
-        return int(column)
-    return column[1:] if column.startswith("=") else params[column]
-
-
-def _register_table() -> None:
-    """Register the claims of claims.tsv."""
-    rows_of_verifier: dict[str, list[list[str]]] = {}
-    text = (files("rubrank.rubrics") / "claims.tsv").read_text(encoding="utf-8")
-    for line in text.split("\n"):
-        if line and not line.startswith("#"):
-            verifier, *row = line.split("\t")
-            rows_of_verifier.setdefault(verifier, []).append(row)
-    for verifier, rows in rows_of_verifier.items():
-        CLAIMS[verifier] = partial(_list_table_claims, rows)
-
-
-def _list_table_claims(rows: Sequence[Sequence[str]], params: Params) -> Iterator[Claim]:
-    """Yield the claims of all lines of a verifier."""
-    for row in rows:
-        yield from _list_row_claims(row, params)
-
-
-_register_table()
 
 # ------------------------------------------------------------------------------- verifiers whose claims have conditions
 

@@ -347,11 +347,11 @@ print(task["mark"])
 
 def score_pseudo_to_code(prediction: str, example: Row) -> Values:
     """Compile the program and run it on the first ten test cases, all of which it must pass."""
+    cases = list(example["testcases"])[:_CPP_CASES]
     block = _CPP_BLOCK.search(prediction)
     if block is None:
         return dict(_UNREADABLE)
     mark = secrets.token_hex(16)
-    cases = list(example["testcases"])[:_CPP_CASES]
     task = json.dumps({"cases": cases, "seconds": _CPP_SECONDS, "mark": mark})
     files = {"main.cpp": _CPP_PRELUDE + block[1], "driver.py": _CPP_DRIVER, "task.json": task}
     limits = sandbox.Limits(
