@@ -445,3 +445,12 @@ def test_digests_of_some_rows_are_not_compared_with_the_responses_of_others(tmp_
 def test_what_is_wrong_with_a_mapping_of_columns_is_said(columns, message):
     with pytest.raises(InvalidInput, match=message):
         list(read_rows(columns))
+
+
+def test_the_scale_of_a_file_is_asked_for_by_its_option(tmp_path, monkeypatch):
+    """It used to name an argument of Python that files do not have: domains={"Style": (LOW, HIGH)}."""
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "t.csv", "uid,Facts,Style", "q,1,2", "q,0,5")
+    refused = CliRunner().invoke(app, ["fuse", "t.csv", "--criteria", "Facts,Style", "--rule", "focal+"])
+    assert refused.exit_code == 2
+    assert "domain.Style=LOW:HIGH" in refused.output

@@ -140,14 +140,6 @@ def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
     M = len(array)
     if groups is None:
         return SortedRows(array, np.array([0, M] if M else [0]), (M,), None, None)
-    if _is_plain_polars_column(groups) and len(groups) == M:
-        # Usually the rows of a group are adjacent. Polars then finds the groups without a loop over all rows.
-        runs = groups.rle()
-        run_labels = runs.struct.field("value")
-        if run_labels.n_unique() == len(runs):
-            run_lengths = runs.struct.field("len").to_numpy().astype(np.int64)
-            starts = np.concatenate([[0], run_lengths.cumsum()])
-            return SortedRows(array, starts, (M,), None, tuple(run_labels.to_list()))
     # Labels are numbered in the order of their first appearance: a, a, b, a → 0, 0, 1, 0.
     number_of: dict[Hashable, int] = {}
     row_labels = _check_labels(owner, groups, M, "rows")
@@ -514,13 +506,6 @@ def _refuse_inexact_integers(owner: str, parameter: str, value: Any) -> None:
         if isinstance(item, int | np.integer) and abs(int(item)) > _LARGEST_EXACT_INTEGER:
             remedy = "Rank or rescale them first: doubles merge them."
             raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
-
-
-def _is_plain_polars_column(value: Any) -> bool:
-    """Is it a column of polars that holds only texts or only integers, without nulls?"""
-    if not hasattr(value, "rle"):
-        return False
-    return str(value.dtype) in ("String", "Int64", "UInt64") and value.null_count() == 0
 
 
 def _is_frame(value: Any) -> bool:

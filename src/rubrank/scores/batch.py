@@ -55,7 +55,7 @@ from rubrank.scores.outcomes import (
 _Cell = TypeVar("_Cell")
 
 
-# Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable all the same.
+# Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable.
 @dataclass(eq=False)
 class ScoreBatch:
     """A batch of groups as rules see it: group g is rows starts[g] .. starts[g + 1]. No group is empty."""
@@ -90,7 +90,7 @@ class ScoreBatch:
     has_names: bool = True
     """Did the caller name the criteria? If not, random draws depend on column numbers."""
     has_declared_domains: bool = True
-    """Do the domains come from rubrics, so that the scores are known to lie in them? If not, as for plain arrays,
+    """Do the domains come from rubrics, so that the scores are known to lie in them? Those of plain arrays do not, and
     `unit_MK` checks the scores on first use."""
     changed_unit_MK: np.ndarray | None = None
     """Set by `replace_unit_scores`: `unit_MK` is this instead of the scaled scores."""
@@ -236,8 +236,6 @@ class ScoreBatch:
     @property
     def largest_group_size(self) -> int:
         """Rollouts in the largest group."""
-        if self.shape is not None and len(self.shape) == 2:
-            return self.shape[1]
         return int(self.sizes.max(initial=0))
 
     @cached_property
@@ -391,11 +389,8 @@ class ScoreBatch:
         i, k = np.argwhere(outside)[0]
         g = self.group_of_row[i] if len(low) > 1 else 0
         name = self.names[k]
-        if self.has_declared_domains:
-            remedy = f"Give its scale: `domain.{name}=LOW:HIGH`."
-        elif self.has_names:
-            remedy = f"Give its scale: domains={{{name!r}: (LOW, HIGH)}}."
-        else:
+        remedy = f"Give its scale: domains={{{name!r}: (LOW, HIGH)}}, or `domain.{name}=LOW:HIGH` for a file."
+        if not self.has_names:
             remedy = "Name the criteria and give their scales: criteria=NAMES, domains={NAME: (LOW, HIGH)}."
         raise InvalidInput(
             "ScoreBatch",
@@ -471,7 +466,7 @@ class ScoreBatch:
         return self if len(columns) == self.K else self.select_criteria(columns)
 
     def select_criteria(self, columns: Sequence[int]) -> ScoreBatch:
-        """Return the batch with only these ranked criteria, given by number, in this order."""
+        """Return the batch with only these ranked criteria, named by their columns, in this order."""
         columns = list(columns)
 
         def select_columns(matrix: np.ndarray) -> np.ndarray:
