@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.legibility
-import rubrank.verifiers.if_rlvr
-import rubrank.verifiers.ifeval.format
+import rubrank.verifiers.instructions.if_rlvr
+import rubrank.verifiers.instructions.ifeval_format
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app
 from rubrank.grading.grade import grade

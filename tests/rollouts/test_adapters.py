@@ -7,8 +7,8 @@ import json
 import pytest
 from cases import folded
 
-import rubrank.verifiers.ifeval.format
-import rubrank.verifiers.ifeval.words
+import rubrank.verifiers.instructions.ifeval_format
+import rubrank.verifiers.instructions.ifeval_words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.public import CATEGORY_WEIGHTS, to_rubric

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from cases import folded, thinned
 
+import rubrank.verifiers.instructions.if_rlvr  # registers the verifiers
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers import if_rlvr
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
-EXAMPLES = Path(if_rlvr.__file__).parent / "examples"
+EXAMPLES = Path(rubrank.verifiers.__file__).parent / "examples"
 CASES: dict[str, list[dict[str, Any]]] = {
     name: cases
     for file in ("if_rlvr.yaml", "if_rlvr_copy.yaml")

@@ -21,8 +21,8 @@ from rubrank.texts import words as lexicon
 from rubrank.texts.text import Text
 from rubrank.texts.words import could_be_verb, count_syllables, is_emoji
 from rubrank.verifiers import load
-from rubrank.verifiers.ifbench import format as ifbench_format
 from rubrank.verifiers.instruction_items import public_params
+from rubrank.verifiers.instructions import ifbench_format
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.shared.instruction import count_word
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens

@@ -19,7 +19,7 @@ from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.text import Text, split_piece
 from rubrank.verifiers.gates.empty import empty_answer
 from rubrank.verifiers.gates.think_leak import think_leak
-from rubrank.verifiers.ifeval.format import no_comma
+from rubrank.verifiers.instructions.ifeval_format import no_comma
 from rubrank.verifiers.paper.length import letter_frequency
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

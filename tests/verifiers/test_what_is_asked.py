@@ -5,10 +5,10 @@ from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
-from rubrank.verifiers.ifeval.format import allows_more, asks_for_at_least
-from rubrank.verifiers.ifeval.words import remove_frame
 from rubrank.verifiers.instruction_items import public_params
-from rubrank.verifiers.m_ifeval import find_quotations
+from rubrank.verifiers.instructions.ifeval_format import allows_more, asks_for_at_least
+from rubrank.verifiers.instructions.ifeval_words import remove_frame
+from rubrank.verifiers.instructions.m_ifeval import find_quotations
 from rubrank.verifiers.verifier import find_verifier
 
 load()

@@ -6,14 +6,14 @@ import importlib
 
 FAMILIES: tuple[str, ...] = (
     # IFEval and its language-specific relatives
-    "ifeval.words",
-    "ifeval.format",
-    "m_ifeval",
+    "instructions.ifeval_words",
+    "instructions.ifeval_format",
+    "instructions.m_ifeval",
     # IFBench and the IF-RLVR training constraints
-    "ifbench.words",
-    "ifbench.format",
-    "ifbench.custom",
-    "if_rlvr",
+    "instructions.ifbench_words",
+    "instructions.ifbench_format",
+    "instructions.ifbench_custom",
+    "instructions.if_rlvr",
     "instruction_items",
     # constraints as data, and items composed of other criteria
     "collie",

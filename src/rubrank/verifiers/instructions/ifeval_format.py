@@ -3,9 +3,7 @@
     detectable_format:number_bullet_lists(num_bullets=3)    "Your answer must contain exactly 3 bullet points."
     startend:end_checker(end_phrase="Peace!")               "Finish your response with this exact phrase: Peace!"
 
-Every verifier has two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
-verdict of the benchmark's public checker, faults included; each docstring says where it differs. `lang` chooses the
-form of the instruction in M-IFEval: Spanish, French or Japanese.
+`lang` chooses the form of the instruction in M-IFEval: Spanish, French or Japanese.
 """
 
 from __future__ import annotations
@@ -18,14 +16,15 @@ from rubrank._plain import refuse_constant, replace_surrogates
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.words import check_parts
 from rubrank.verifiers.shared.instruction import (
     AnyRelation,
     Count,
     Lang,
+    check_parts,
     compare_count,
     compile_as_pattern,
     count_pattern,
+    forbid_marks,
     holds,
     instruction,
 )
@@ -366,11 +365,6 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     """
     commas = _COMMAS_UPSTREAM[lang] if compat == "upstream" else COMMAS
     return forbid_marks(text.raw, commas, "comma")
-
-
-def forbid_marks(raw: str, marks: str, name: str) -> tuple[bool, str]:
-    """Check that none of the characters occurs; `name` says what they are."""
-    return compare_count(sum(map(raw.count, marks)), name, "exactly", 0)
 
 
 @instruction("startend:quotation")

@@ -3,9 +3,7 @@
     format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
     format:parentheses         "Nest parentheses (and [brackets {and braces}]) at least 5 levels deep."
 
-Most verifiers have two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
-verdict of the benchmark's public checker, faults included; each docstring says where it differs, and functions named
-…_upstream repeat the checker step by step.
+Functions named …_upstream repeat the public checker step by step.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from itertools import pairwise, zip_longest
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import is_emoji, word_list
-from rubrank.verifiers.ifbench.words import is_increasing
 from rubrank.verifiers.shared.instruction import (
     ifbench,
+    is_increasing,
     remove_punctuation,
     require_none,
     select_sentences,

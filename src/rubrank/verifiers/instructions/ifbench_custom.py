@@ -17,10 +17,10 @@ from calendar import monthrange
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import read_names
-from rubrank.verifiers.ifbench.words import is_increasing
 from rubrank.verifiers.shared.instruction import (
     Count,
     ifbench,
+    is_increasing,
     remove_punctuation,
     require_none,
     select_sentences,

@@ -5,11 +5,9 @@
     ratio:overlap(reference_text="…", percentage=72)       "Maintain a trigram overlap of 72% (±2%) …"
     sentence:keyword(word="giraffe", N=7)                  "… must include keyword giraffe in the 7-th sentence."
 
-Most verifiers have two readings, chosen by `compat`. "fixed" takes words and sentences as a reader does (`Text`:
-"don't" and "well-known" are one word each, a paragraph ends a sentence). "upstream" gives the verdict of the
-benchmark's public checker, faults included; each docstring says where it differs. In `words:` the public checker
-removes ASCII punctuation and splits at spaces, so that a lone dash is a word. A ratio of two kinds that do not occur is
-not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
+For the "fixed" readings "don't" and "well-known" are one word each, and a paragraph ends a sentence. In `words:` the
+public checker removes ASCII punctuation and splits at spaces, so that a lone dash is a word. If two kinds of sentences
+should be in a ratio and neither occurs, the "fixed" reading fails and the "upstream" reading passes: 0 = 0.
 
 Each verifier is named like its instruction, and its parameters (N, small_n) like those of the public data.
 """
@@ -17,7 +15,6 @@ Each verifier is named like its instruction, and its parameters (N, small_n) lik
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from itertools import cycle, groupby, islice, pairwise
@@ -28,10 +25,14 @@ from rubrank.texts.words import could_be_verb, count_syllables, is_emoji, word_l
 from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
     Count,
+    check_word_at,
     compare_count,
     count_within,
     count_word,
+    forbid_repeats,
     ifbench,
+    is_increasing,
+    remove_accents,
     remove_punctuation,
     require_none,
     select_sentences,
@@ -46,22 +47,11 @@ _CONSONANT_CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
 _AFTER_VERB = word_set("that to me us you it them him whether how what why if")
 
 
-def is_increasing(numbers: Sequence[int]) -> bool:
-    """Is each number larger than the one before?"""
-    return all(number < next_number for number, next_number in pairwise(numbers))
-
-
 def _lower_words(text: Text, compat: Compat) -> list[str]:
     """Return the words in lower case."""
     if compat == "upstream":
         return remove_punctuation(text.raw).lower().split()
     return [word.lower() for word in text.words]
-
-
-def remove_accents(text: str) -> str:
-    """Return the text without accents: "é" becomes "e"."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
 @ifbench("words:alphabet")
@@ -298,26 +288,6 @@ def keywords_specific_position(
     return check_word_at(text, keyword, n, m, compat)
 
 
-def check_word_at(
-    text: Text, keyword: str, n: int, m: int, compat: Compat, *, case_sensitive: bool = False
-) -> Answer:
-    """Check that the `m`th word of the `n`th sentence is the keyword."""
-    sentences = select_sentences(text, compat)
-    if not 1 <= n <= len(sentences):
-        return False, f"{len(sentences)} sentences found, so there is no sentence {n}"
-    sentence = sentences[n - 1]
-    words = split_public_tokens(sentence) if compat == "upstream" else Text(sentence).words
-    if not 1 <= m <= len(words):
-        return False, f"sentence {n} has {len(words)} words, so there is not a word {m}"
-    word = words[m - 1]
-    is_same = word == keyword.strip() if case_sensitive else _is_same_word(word, keyword)
-    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
-
-
-def _is_same_word(word: str, keyword: str) -> bool:
-    return word.casefold() == keyword.strip().casefold()
-
-
 @ifbench("words:words_position", version=2)
 def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Answer:
     """The second word and the second to last word are `keyword`, ignoring case.
@@ -334,7 +304,7 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
         return False, f"{len(words)} words found"
     second = words[1]
     before_last = words[-2]
-    is_right = _is_same_word(second, keyword) and _is_same_word(before_last, keyword)
+    is_right = {second.casefold(), before_last.casefold()} == {keyword.strip().casefold()}
     return is_right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} required"
 
 
@@ -637,12 +607,6 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(sizes) != 3 or len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[:10]} characters, three equal numbers required"
     return forbid_repeats([word.casefold() for word in text.words])
-
-
-def forbid_repeats(words: Sequence[str]) -> Answer:
-    """Check that no word occurs twice."""
-    repeated = [word for word, count in Counter(words).items() if count > 1]
-    return require_none(repeated, "repeated word")
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
     last_word:last_word_sent(last_word="sea")    "The last word of each sentence, before punctuation, should be … sea."
 
-Most verifiers have two readings, chosen by `compat`, as in IFBench. "fixed" does what the instruction says, with the
-words and sentences of `Text`. "upstream" gives the verdict of the public checkers, faults included; each docstring says
-where it differs. A keyword may be given as a list of one word (`Word`), as in some of the data.
+A keyword may be given as a list of one word (`Word`), as in some of the data.
 """
 
 from __future__ import annotations
@@ -19,15 +17,17 @@ from pydantic import BeforeValidator
 
 from rubrank._plain import replace_surrogates
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.words import check_word_at, forbid_repeats
-from rubrank.verifiers.ifeval.format import forbid_marks
-from rubrank.verifiers.ifeval.words import DIVIDER, check_parts
 from rubrank.verifiers.shared.instruction import (
+    DIVIDER,
     Count,
     Relation,
+    check_parts,
+    check_word_at,
     compare_count,
     count_within,
     count_word,
+    forbid_marks,
+    forbid_repeats,
     instruction,
     quote_some,
     require_none,

@@ -2,9 +2,6 @@
 
 Spanish: tildes, ü, ñ, ¿…? and ¡…!. French: accents, œ and ç, tutoiement, numbers in words. Japanese: scripts, readings,
 sentence endings, lists, length in letters.
-
-Every verifier has two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
-verdict of the benchmark's public checker, faults included; each docstring says where it differs.
 """
 
 from __future__ import annotations
@@ -17,13 +14,13 @@ from itertools import pairwise
 from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.words import remove_accents
-from rubrank.verifiers.ifeval.format import forbid_marks
 from rubrank.verifiers.shared.instruction import (
     AnyRelation,
     Count,
     compare_count,
+    forbid_marks,
     instruction,
+    remove_accents,
     require_none,
 )
 from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens

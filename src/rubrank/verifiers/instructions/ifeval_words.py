@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.shared.instruction import (
+    DIVIDER,
     AnyRelation,
     Count,
     Lang,
+    check_parts,
     compare_count,
     count_pattern,
     count_word,
@@ -34,7 +36,6 @@ from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # confidence from which another language fails the answer
 _THREE_ASTERISKS = re.compile(r"(?<!\*)\*{3}(?!\*)")
-DIVIDER = re.compile(r"\s?\*\*\*\s?")
 _WORD_UPSTREAM = re.compile(r"\w+")
 _LEADING_MARKS = re.compile(r"[\W_]*")  # the "**" before "**Two** men"
 _JAPANESE_SENTENCE_END = re.compile("[。!?！？]+[」』）)]*|\n")
@@ -295,14 +296,6 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
         parts = [part for part in _split_at_dividers(text.raw) if any(map(str.isalnum, part))]
         return compare_count(len(parts), "paragraph", "exactly", num_paragraphs)
     return check_parts(DIVIDER.split(text.raw), "paragraph", num_paragraphs)
-
-
-def check_parts(parts: Sequence[str], unit: str, number: int) -> tuple[bool, str]:
-    """Check how many of the parts have text; empty ones may stand at the start and at the end only."""
-    if not all(part.strip() for part in parts[1:-1]):
-        return False, f"an empty {unit} between two dividers"
-    count = sum(bool(part.strip()) for part in parts)
-    return compare_count(count, unit, "exactly", number)
 
 
 def _split_at_dividers(raw: str) -> list[str]:

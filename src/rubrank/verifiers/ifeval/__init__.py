@@ -1,1 +1,0 @@
-"""Instructions of IFEval."""
