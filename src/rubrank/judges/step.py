@@ -209,10 +209,17 @@ class _JudgePlan:
     """The questions of one judge in a step."""
 
     judge: Judge
-    questions: list[tuple[int, Question]] = field(default_factory=list)
-    """(index of the group, question about it)"""
-    calls: list[int] = field(default_factory=list)
-    """For each question, how many calls it makes at most."""
+    questions: list[tuple[int, Question, int]] = field(default_factory=list)
+    """(index of the group, question about it, how many calls it makes at most)"""
+    in_flight: int = 0
+    """Calls of the questions that were started, without those that are answered."""
+    has_room: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when calls are answered; see `_Step._start_questions`."""
+
+    def release(self, calls: int) -> None:
+        """Make room for other questions: this many calls are no longer in flight."""
+        self.in_flight -= calls
+        self.has_room.set()
 
 
 @dataclass(eq=False)
@@ -252,7 +259,7 @@ class _Step:
         self._ids = tuple(group.id for group in groups)
         self._judgments = [Judgment() for _ in groups]
         self._plans = _plan_questions(groups, criteria, wanted, self._judges, arrived)
-        self.total = sum(sum(plan.calls) for plan in self._plans)
+        self.total = sum(calls for plan in self._plans for _, _, calls in plan.questions)
         self.done = 0
 
     async def run(self, asker_of: AskerOf | None) -> Judgments:
@@ -288,42 +295,31 @@ class _Step:
             endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints
         )
         limit = max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency)
-        in_flight = 0
-        has_room = asyncio.Event()
+        for g, question, calls in plan.questions:
+            while plan.in_flight >= limit:
+                plan.has_room.clear()
+                await plan.has_room.wait()
+            plan.in_flight += calls
+            tasks.create_task(self._judge_group(plan, g, question, calls, asker_of))
 
-        def release(calls: int) -> None:
-            """Make room: this many calls are no longer in flight."""
-            nonlocal in_flight
-            in_flight -= calls
-            has_room.set()
+    async def _judge_group(
+        self, plan: _JudgePlan, g: int, question: Question, calls: int, asker_of: AskerOf
+    ) -> None:
+        """Ask the question about group g, for whose calls there is room, and add the judgment."""
+        reply_ids: list[str] = []
 
-        async def judge_group(g: int, question: Question, calls: int) -> None:
-            """Ask the question about group g, for whose calls there is room, and add the judgment."""
-            reply_ids = []
-            answered = 0
+        def note_reply(reply: Reply) -> None:
+            reply_ids.append(reply.id)
+            plan.release(1)
+            self._report_progress()
 
-            def note_reply(reply: Reply) -> None:
-                nonlocal answered
-                answered += 1
-                release(1)
-                if reply.id:
-                    reply_ids.append(reply.id)
-                self._report_progress()
-
-            judgment = await judge_question(
-                question, plan.judge, lambda leaf: _ReportingAsker(asker_of(leaf), note_reply)
-            )
-            judgment.replies = reply_ids
-            self._judgments[g].add(judgment)
-            # `count_calls` gives an upper bound: some of the admitted calls may not have been made.
-            release(calls - answered)
-
-        for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
-            while in_flight >= limit:
-                has_room.clear()
-                await has_room.wait()
-            in_flight += calls
-            tasks.create_task(judge_group(g, question, calls))
+        judgment = await judge_question(
+            question, plan.judge, lambda leaf: _ReportingAsker(asker_of(leaf), note_reply)
+        )
+        judgment.replies = [id for id in reply_ids if id]
+        self._judgments[g].add(judgment)
+        # `count_calls` gives an upper bound: some of the calls may not have been made.
+        plan.release(calls - len(reply_ids))
 
     def _report_progress(self) -> None:
         """Count one more answered call; about once a second, also report cost and failures."""
@@ -386,8 +382,7 @@ def _plan_questions(
                 size=size,
             )
             _check_question(question, plan.judge)
-            plan.questions.append((g, question))
-            plan.calls.append(count_calls(question, plan.judge))
+            plan.questions.append((g, question, count_calls(question, plan.judge)))
     return [plan for plan in plans if plan.questions]
 
 

@@ -1,16 +1,11 @@
-"""The API of judge servers: what is put into a request, and what its response means.
+"""The API of judge servers: what a response means, and what is put into a request.
 
-    body = capabilities.make_body(call)                {…, "response_format": {"type": "json_schema", …}}
-    400 "response_format is not supported"             the server's answer
-    capabilities.learn(body, 400, message)             True: send the call again
-    capabilities.make_body(call)                       {…, "response_format": {"type": "json_object"}}
+    read_response        a response with status 200 → RequestOutcome
+    classify_status      a response with another status → RequestOutcome
+    compute_backoff      how long to wait before the next request
+    Capabilities         a call → the body of a request, without what the server does not support
 
-Servers differ. Some can force replies to follow a JSON schema, some only to be JSON, and some neither; reasoning models
-want `max_completion_tokens` instead of `max_tokens`, and no temperature. Users should not have to configure that. So a
-request has everything at first, and what the server rejects is left out or replaced in all later requests to this
-endpoint (`Capabilities`). Each change is logged once, except fewer logprobs.
-
-The outcome of a request is the reply that could be read, and whether to send it again:
+The outcome of a request is the reply that could be read, and whether to send the request again:
 
     200 {"choices": [{"message": {"content": "…"}, "finish_reason": "stop"}]}      done
     200 {"choices": [{"message": {"refusal": "I cannot"}}]}                        done: refused: I cannot
@@ -22,9 +17,8 @@ The outcome of a request is the reply that could be read, and whether to send it
     400, 413, 422                                                                  other endpoint: wrong call
     401, 403, 404, redirects                                                       other endpoint: wrong key, model, URL
 
-A reply that cannot be used still has its text and usage, as far as they could be read: both were paid for. The
-thoughts of reasoning models (`reasoning_content`, `reasoning`) are not part of the text; thoughts inside the text
-(<think>) are left to the parser.
+Text and usage are kept even if a reply cannot be used, because both were paid for. The thoughts of reasoning models
+(`reasoning_content`, `reasoning`) are not part of the text; thoughts inside the text (<think>) are left to the parser.
 """
 
 from __future__ import annotations
@@ -368,7 +362,18 @@ _NEXT_FORMAT = {"json_schema": "json_object", "json_object": "text"}
 
 
 class Capabilities:
-    """What one endpoint supports, as far as it is known; at first, everything is assumed to be supported."""
+    """What one endpoint supports, learnt from its errors.
+
+        body = capabilities.make_body(call)                {…, "response_format": {"type": "json_schema", …}}
+        400 "response_format is not supported"             the server's answer
+        capabilities.learn(body, 400, message)             True: send the call again
+        capabilities.make_body(call)                       {…, "response_format": {"type": "json_object"}}
+
+    Servers differ. Some can force replies to follow a JSON schema, some only to be JSON, and some neither; reasoning
+    models want `max_completion_tokens` instead of `max_tokens`, and no temperature. Users should not have to configure
+    that. So the first request has everything, and what the server rejects is left out or replaced in all later requests
+    to this endpoint. Each change is logged once, except fewer logprobs.
+    """
 
     def __init__(self, endpoint: Endpoint, sampling: Sampling) -> None:
         self._endpoint = endpoint
