@@ -104,26 +104,24 @@ def _load_rubric_data(source: str) -> tuple[Any, Path] | None:
     if path.suffix not in _RUBRIC_SUFFIXES:
         return None
     data = read_data(path)
-    return (data, path.parent) if _is_rubric(data, path) else None
+    if path.suffix != ".json":
+        return data, path.parent
+    # A JSON file may hold one rubric, or the rows of a dataset.
+    first_item = data[0] if isinstance(data, Sequence) and data else data
+    if isinstance(first_item, Mapping):
+        # Rows have a response or a prompt. "question" tells nothing: it may hold a prompt, or a criterion's question.
+        dataset_columns = {*COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"}
+        is_rubric = dataset_columns.isdisjoint(first_item.keys() - {"question"})
+    else:
+        # A list of texts is a rubric: each of them is a criterion. A number is neither a rubric nor rows.
+        is_rubric = isinstance(data, Sequence)
+    return (data, path.parent) if is_rubric else None
 
 
 def are_all_yes_no(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
     """Are all criteria of the quality layer yes/no, and are there at least two?"""
     ranked = [domain for layer, domain in criteria if layer == "quality"]
     return len(ranked) > 1 and all(domain.kind == "binary" for domain in ranked)
-
-
-def _is_rubric(data: Any, path: Path) -> bool:
-    """Is it one rubric? A YAML or TOML file always is; a JSON file may hold the rows of a dataset."""
-    if path.suffix != ".json":
-        return True
-    first_item = data[0] if isinstance(data, Sequence) and data else data
-    if not isinstance(first_item, Mapping):
-        # A list of texts is a rubric: each of them is a criterion. A number is neither a rubric nor rows.
-        return isinstance(data, Sequence)
-    # Rows have a response or a prompt. "question" tells nothing: it may hold a prompt, or the question of a criterion.
-    dataset_columns = {*COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"}
-    return dataset_columns.isdisjoint(first_item.keys() - {"question"})
 
 
 # --------------------------------------------------------------------------------------------------------- one rubric

@@ -392,7 +392,8 @@ def _claim_language(params: Params) -> Iterator[Claim]:
 
 @claims("IFBench")
 def _claim_ifbench_item(params: Params) -> Iterator[Claim]:
-    from rubrank.rubrics.public import make_ifeval_criteria
+    from rubrank.rubrics.public import convert_ifeval
+    from rubrank.rubrics.rubric import Criterion
 
-    for criterion in make_ifeval_criteria(params["instruction_id_list"], params["kwargs"]):
-        yield from list_claims(criterion)
+    for data in convert_ifeval(params["instruction_id_list"], params["kwargs"]):
+        yield from list_claims(Criterion(**data))

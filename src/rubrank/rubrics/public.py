@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
     if isinstance(data, Mapping):
         return _convert_mapping(data, where)
     if isinstance(data, list | tuple):
-        return {"criteria": _number_names([_read_item(item) for item in data])}
+        return {"criteria": _number_names([_convert_item(item) for item in data])}
     raise InvalidInput(
         where,
         "rubric",
@@ -151,7 +151,7 @@ def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
             return dict(data)  # checking the rubric later says what is wrong
         # This may be a rubric that a user wrote for us, so it is changed as little as possible: `parse_rubric` reads
         # texts, where a single word is a name and not a question, and refuses names that are given twice.
-        criteria = [item if isinstance(item, str) else _read_item(item) for item in items]
+        criteria = [item if isinstance(item, str) else _convert_item(item) for item in items]
         return {**data, "criteria": criteria}
     for key in ("rubric", "rubrics", "tree"):
         if key in data:
@@ -166,13 +166,6 @@ def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------- instructions of IFEval
-
-
-def make_ifeval_criteria(
-    ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None
-) -> list[Criterion]:
-    """Return the criteria of a row of IFEval or IFBench."""
-    return [Criterion(**data) for data in convert_ifeval(ids, kwargs)]
 
 
 def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
@@ -237,14 +230,15 @@ def _parse_json_text(data: Any) -> Any:
 
 
 def _describe_value(value: Any) -> str:
+    """Return a text itself, and the type of anything else, for errors."""
     return shorten(repr(value), 80) if isinstance(value, str) else describe_type(value)
 
 
 # --------------------------------------------------------------------------------------------------- lists of criteria
 
 
-def _read_item(item: Any) -> Any:
-    """Return a criterion of a public rubric in our own shape. The first line of this table that fits decides:
+def _convert_item(item: Any) -> Any:
+    """Convert a criterion of a public rubric to our own shape. The first line of this table that fits decides:
 
         a text                                            a criterion of the library, or a question
         no mapping, or a mapping without foreign keys     unchanged: it is in our own shape
@@ -261,11 +255,8 @@ def _read_item(item: Any) -> Any:
         return item
 
     # A title is the text only if there is no other, and is never the name of a criterion of the library.
-    text_key = "title"
-    for key in _TEXT_KEYS:
-        if isinstance(item.get(key), str) and item[key]:
-            text_key = key
-            break
+    text_keys = [key for key in _TEXT_KEYS if isinstance(item.get(key), str) and item[key]]
+    text_key = text_keys[0] if text_keys else "title"
     text = str(item.get(text_key) or "")
     if not text:
         return item
@@ -290,7 +281,7 @@ def _read_item(item: Any) -> Any:
         fields["category"] = str(category)
     if item.get("reference") is not None:
         fields["reference"] = item["reference"]
-    fields |= _read_weight_fields(item, text)
+    fields |= _convert_weight(item, text)
     for key, value in item.items():
         # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
         is_misspelt = key not in _KNOWN_KEYS and get_close_matches(
@@ -301,8 +292,8 @@ def _read_item(item: Any) -> Any:
     return fields
 
 
-def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return the fields about the weight of a criterion of another shape. text: its text, with the category.
+def _convert_weight(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Convert what a criterion of another shape says about its weight. text: its text, which may name a category.
 
     {"points": -4}                        {"weight": 4, "direction": "lower", "points": -4}
     {"weight": 2}                         {"weight": 2}

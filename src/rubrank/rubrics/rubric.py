@@ -194,11 +194,7 @@ class Criterion(Strict):
     def _check_fields_together(self) -> Self:
         """Check what depends on several fields, and on the verifier."""
         if self.question is not None and self.verifier not in (None, JUDGE):
-            raise self._make_error(
-                "question",
-                allowed="left out where a verifier decides",
-                got="both",
-            )
+            raise self._make_error("question", "left out where a verifier decides", "both")
         if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
             raise self._make_error(
                 "question",
@@ -217,9 +213,7 @@ class Criterion(Strict):
                 raise error.change(owner=owner) from None
         if self.value_layer == "watch" and "weight" in self.model_fields_set:
             raise self._make_error(
-                "weight",
-                allowed="0, or left out, in the layer watch",
-                got=f"{self.weight:g}",
+                "weight", "0, or left out, in the layer watch", f"{self.weight:g}"
             )
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
@@ -281,7 +275,10 @@ class Criterion(Strict):
 
     @property
     def decided_by(self) -> Verifier:
-        """The verifier. It is looked up each time, because a notebook may define it again."""
+        """The verifier that decides. It is looked up each time, because a notebook may define it again.
+
+        Raises UnknownName if there is none of that name.
+        """
         name = self.verifier or self.name
         if is_verifier(name):
             return find_verifier(name)
@@ -545,10 +542,8 @@ def merge_extended(
     if not isinstance(bases, list | tuple):
         bases = [bases]
     replaced = {_get_name(criterion) for criterion in own_criteria}
-    inherited: dict[
-        str, Any
-    ] = {}  # of two bases with a criterion of the same name, the later one counts
-    for base in bases:
+    inherited: dict[str, Any] = {}
+    for base in bases:  # if two of them have a criterion of the same name, the later one counts
         try:
             base_criteria = _load_base_criteria(base, where, folder, above)
             inherited |= {_get_name(criterion): criterion for criterion in base_criteria}
