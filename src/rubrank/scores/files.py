@@ -27,7 +27,7 @@ import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -176,27 +176,27 @@ def open_score_file(source: Any) -> ScoreFile | None:
     headers = _read_headers(source)
     if headers is None:
         return None
-    rubrics_of_file = {file: _parse_rubrics(header, file) for file, header in headers.items()}
     # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
-    rubrics = tuple(dict.fromkeys(chain.from_iterable(rubrics_of_file.values())))
-    number_of = {rubric: number for number, rubric in enumerate(rubrics)}
+    number_of: dict[tuple[CriterionData, ...], int] = {}
     parsed: list[ParsedLine] = []
     wide_frames = []
     for file, header in headers.items():
-        file_rubrics = rubrics_of_file[file]
+        rubrics = _parse_rubrics(header, file)
+        for rubric in rubrics:
+            number_of.setdefault(rubric, len(number_of))
         lines: Iterator[ParsedLine]
         if format_of(file) == "JSON Lines":
             _, *texts = read_text(file).split("\n")  # the first line is the header
             lines = parse_lines(texts, file, first=2)
         elif header.get("layout") == "long":
-            lines = _list_long_rollouts(file, file_rubrics)
+            lines = _list_long_rollouts(file, rubrics)
         else:
             frame = read_columnar(file)
             wide_frames.append(frame)
-            lines = _list_wide_rollouts(frame, file, file_rubrics)
+            lines = _list_wide_rollouts(frame, file, rubrics)
         for line_number, line, rollout in lines:
             number_in_file = rollout.get(RUBRIC)
-            rubric = _find_rubric(file_rubrics, {number_in_file}, rollout.get("group"), file)
+            rubric = _find_rubric(rubrics, {number_in_file}, rollout.get("group"), file)
             if number_of[rubric] != number_in_file:
                 rollout = {**rollout, RUBRIC: number_of[rubric]}
                 line = json.dumps(rollout)
@@ -216,7 +216,7 @@ def open_score_file(source: Any) -> ScoreFile | None:
     else:
         is_one_text = len(headers) == 1 and format_of(next(iter(headers))) == "JSON Lines"
         table = make_object_table(parsed, path, shape, "line" if is_one_text else "rollout")
-    return ScoreFile(table, rollouts, rubrics, _read_provenance(headers))
+    return ScoreFile(table, rollouts, tuple(number_of), _read_provenance(headers))
 
 
 @convert_to_bad_table()
