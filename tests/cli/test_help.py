@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import rubrank
 from rubrank.cli.app import app
-from rubrank.cli.verbs.help import list_pages, select_sections
+from rubrank.cli.verbs.start import list_pages, select_sections
 
 SOURCES = Path(rubrank.__file__).parent
 ROOT = Path(__file__).parents[2]

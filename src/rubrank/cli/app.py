@@ -1,7 +1,6 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
-    rubrank init                                     verbs/init.py         a folder to begin with
-    rubrank help                                     verbs/help.py         the pages of the documentation
+    rubrank init, demo, help                         verbs/start.py        samples, a tour, and the documentation
     rubrank check, lint, criteria                    verbs/criteria.py     rubrics
     rubrank draft, evolve                            verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
@@ -10,11 +9,9 @@
     rubrank replay, robustness, bench                verbs/replay.py       compare rules
     rubrank record, report, view, export, alarm      verbs/records.py      everything about each group, and pages of it
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
-    rubrank train                                    verbs/train.py        a whole training run from one file
-    rubrank serve                                    verbs/serve.py        rewards over HTTP
+    rubrank train, serve                             verbs/train.py        a training run, or rewards over HTTP
     rubrank warm-up, sandbox check                   verbs/machine.py      this machine
     rubrank lab list, run, tunnel, report            verbs/lab.py          the experiments of recipes/lab
-    rubrank demo                                     demo/                 all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Libraries that load slowly, such as polars and
 numba, are imported when a verb runs, so that --help is quick.
@@ -22,29 +19,25 @@ numba, are imported when a verb runs, so that --help is quick.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import rubrank
 from rubrank._plugins import import_module
-from rubrank.cli.command import VerbGroup, add_verb
-from rubrank.cli.common import Force
+from rubrank.cli.command import VerbGroup
 from rubrank.cli.verbs import (
     criteria,
     draft,
     evaluation,
     fuse,
     grade,
-    help,
-    init,
     judge,
     lab,
     machine,
     records,
     replay,
-    serve,
+    start,
     train,
 )
 
@@ -58,26 +51,21 @@ app = typer.Typer(
 )
 
 
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")
-    ] = Path("out/demo_rewards.jsonl"),
-    force: Force = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show all groups, and explain two rewards in full.")
-    ] = False,
-) -> None:
-    """Run the main steps on bundled rollouts: grade, fuse, gate, explain, and write a report."""
-    from rubrank.cli.demo.demo import demo as run
-
-    run(output, force=force, explain=explain)
-
-
-for verbs in (criteria, draft, grade, judge, fuse, replay, records, evaluation, lab, machine):
+for verbs in (
+    start,
+    criteria,
+    draft,
+    grade,
+    judge,
+    fuse,
+    replay,
+    records,
+    train,
+    evaluation,
+    lab,
+    machine,
+):
     verbs.register(app)
-for verb in (init.init, train.train, serve.serve, demo):
-    add_verb(app, verb)
-add_verb(app, help.help_, "help")
 
 PANELS = {
     "Start": ("init", "demo", "help"),

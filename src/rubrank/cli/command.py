@@ -108,7 +108,10 @@ def add_verb(
     verb_name = name or function.__name__.replace("_", "-")
     wrapped, keys = replace_models_by_flags(function, flags)
     kind = type("Verb", (Verb,), {"setting_keys": keys})
-    app.command(verb_name, cls=kind)(wrapped)
+    # The help of a verb is its docstring. Typer would keep the line breaks within a paragraph.
+    paragraphs = (function.__doc__ or "").split("\n\n")
+    help_text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(verb_name, cls=kind, help=help_text)(wrapped)
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

@@ -53,7 +53,7 @@ Column: TypeAlias = Annotated[
     typer.Option(
         "--column",
         metavar="FIELD=COLUMN",
-        help="Column of a field: response=model_output, or output.text for a nested one; repeatable.",
+        help="Column of a field, such as response=model_output; output.text is a nested one; repeatable.",
         show_default=False,
     ),
 ]
@@ -71,9 +71,7 @@ Address: TypeAlias = Annotated[
 ]
 Source: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        help="Scores in any format that fuse reads, or a file of records (rubrank help data)."
-    ),
+    typer.Argument(help="Scores in any format that `fuse` reads, or records (rubrank help data)."),
 ]
 
 

@@ -98,7 +98,7 @@ def criteria(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Show this criterion: what passes, its parameters, examples.",
+            help="Show this criterion: what it checks, its parameters, and examples.",
             autocompletion=_complete_name,
         ),
     ] = None,
@@ -110,7 +110,7 @@ def criteria(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the criteria of the library, or show one with its examples and a line for a rubric."""
+    """List the criteria of the library, or show one with its examples and the line to put into a rubric."""
     from rubrank.cli.catalogue import describe, find_criteria
 
     if name is not None:
@@ -129,7 +129,7 @@ def criteria(
         say(counted(len(rows), "criterion"))
     else:
         say(f"no criterion matches {search!r}.")
-        say("Try other or fewer words, write your own question for a judge (rubrank help rubrics),")
+        say("Try other or fewer words, ask a judge your own question (rubrank help rubrics),")
         say("or write a verifier (rubrank help extending).")
         raise typer.Exit(1)
 

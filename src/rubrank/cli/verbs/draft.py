@@ -36,35 +36,37 @@ def draft(
         str, typer.Argument(help="Prompts in any format that `grade` reads (rubrank help data).")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")
+        Path, typer.Option("--output", "-o", help="File for the rubrics, as JSON lines.")
     ] = Path("rubrics.jsonl"),
     force: Force = False,
     activate: Annotated[
         bool,
         typer.Option(
             "--activate/--compile-only",
-            help="Add criteria of the library that fit the type of task.",
+            help="Add criteria of the library that fit the task.",
         ),
     ] = True,
     writers: Annotated[
         Path | None,
-        typer.Option(help="File of models that write judged items, in the form of a judges file."),
+        typer.Option(
+            help="File of models that write items for judges; it has the format of a file of judges."
+        ),
     ] = None,
     responses: Annotated[
         str | None,
         typer.Option(
-            help="Responses to the prompts: for contrast, and to measure items with --judges."
+            help="Responses to the prompts: shown to the writers, and used by --judges to measure items."
         ),
     ] = None,
     judges: Annotated[
         Path | None,
-        typer.Option(
-            help="File of judges; with --responses, items are kept only if data supports them."
-        ),
+        typer.Option(help="File of judges that measure the items on --responses; see --keep."),
     ] = None,
     keep: Annotated[
         Literal["data", "all"],
-        typer.Option(help="data: items that the figures support; all: every item."),
+        typer.Option(
+            help="data: keep the items that the measurements support; all: keep every item."
+        ),
     ] = "data",
     writer_prompts: Annotated[
         Path | None,
@@ -75,15 +77,14 @@ def draft(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Show calls, tokens and cost of writers and judges; write nothing."
+            "--dry-run",
+            help="Show calls, tokens and cost of writers and judges; call and write nothing.",
         ),
     ] = False,
-    examples: Annotated[
-        int, typer.Option(min=0, help="Show this many of the drafted rubrics.")
-    ] = 1,
+    examples: Annotated[int, typer.Option(min=0, help="Number of drafted rubrics to show.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Draft rubrics from prompts: constraints become criteria for programs; models, if given, write judged items."""
+    """Draft rubrics from prompts: constraints become criteria that programs check, and models can write more items."""
     import json
 
     from rubrank._files import atomic_write, check_output_path
@@ -258,32 +259,39 @@ def evolve(
         typer.Argument(help="Records of a run with texts: a file, rotated files, or a folder."),
     ],
     writers: Annotated[
-        Path, typer.Option(help="File of models that write items, in the form of a judges file.")
+        Path,
+        typer.Option(
+            help="File of models that write items; it has the format of a file of judges."
+        ),
     ],
     judges: Annotated[
-        Path, typer.Option(help="File of judges; items are kept only if data supports them.")
+        Path, typer.Option(help="File of judges that measure the items; see --keep.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")
+        Path, typer.Option("--output", "-o", help="File for the rubrics, as JSON lines.")
     ] = Path("evolved.jsonl"),
     force: Force = False,
     rubrics: Annotated[
         str | None,
-        typer.Option(
-            help="The dataset of the run: all its rows are written, with the items added."
-        ),
+        typer.Option(help="Dataset of the run: all its rows are written, with the new items."),
     ] = None,
-    most_items: Annotated[int, typer.Option(min=1, help="Most items that a prompt gets.")] = 4,
-    most_queries: Annotated[int, typer.Option(min=1, help="Most prompts that get items.")] = 100,
+    most_items: Annotated[
+        int, typer.Option(min=1, help="Maximum number of items that a prompt gets.")
+    ] = 4,
+    most_queries: Annotated[
+        int, typer.Option(min=1, help="Maximum number of prompts that get items.")
+    ] = 100,
     retire_after: Annotated[
         int,
         typer.Option(
-            min=1, help="Groups in a row without spread after which an evolved item is retired."
+            min=1, help="Retire an evolved item after this many groups in a row without spread."
         ),
     ] = 3,
     keep: Annotated[
         Literal["data", "all"],
-        typer.Option(help="data: items that the figures support; all: every item."),
+        typer.Option(
+            help="data: keep the items that the measurements support; all: keep every item."
+        ),
     ] = "data",
     writer_prompts: Annotated[
         Path | None, typer.Option(help="Folder with your own prompts for the writers.")

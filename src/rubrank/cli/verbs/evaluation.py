@@ -77,7 +77,7 @@ def score(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a file of outputs; verdicts in the rows are used as they are."""
+    """Score a file of outputs. Verdicts that the rows already have are used as they are."""
     from rubrank._files import check_output_path
     from rubrank.evaluation.benchmarks import find_benchmark, load_items, read_outputs
     from rubrank.evaluation.judge import open_judge
@@ -123,7 +123,7 @@ def show_table(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the paper's table: benchmarks, capability averages, overall."""
+    """Print the table of the paper: benchmarks, averages of capabilities, overall mean."""
     from rubrank._files import atomic_write, check_output_path
     from rubrank.evaluation.runs import read_runs
     from rubrank.evaluation.table import capability_table
@@ -182,7 +182,8 @@ def run(
         str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most items of each benchmark; default: all.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of items of each benchmark; default: all."),
     ] = None,
     data: _Data = None,
     judges: _Judges = None,
@@ -196,14 +197,17 @@ def run(
     max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens per answer.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Samples at once, for a local model.")
+        int | None, typer.Option(min=1, help="Batch size, for a local model.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Answers per item; default: the benchmark's own.")
+        int | None, typer.Option(min=1, help="Answers per item; default: that of the benchmark.")
     ] = None,
     settings: _Settings = None,
     hub: Annotated[
-        bool, typer.Option("--hub", help="Download from the hub what --data does not have.")
+        bool,
+        typer.Option(
+            "--hub", help="Download data that --data does not have from the Hugging Face hub."
+        ),
     ] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""

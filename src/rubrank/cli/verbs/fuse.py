@@ -72,11 +72,11 @@ def fuse(
         bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")
     ] = False,
 ) -> None:
-    """Compute one reward for every rollout: adds the columns reward and no_signal, and ranking if there is a gate.
+    """Compute one reward per rollout: adds the columns reward and no_signal, and ranking if there is a gate.
 
-    Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group must be adjacent; the
-    output appears only when it is complete. A file that `rubrank grade` wrote has the weights, margins, directions and
-    gates of its rubric, which options override.
+    Without -o or --json, the rewards of the first groups and a summary are printed. The rows of a group must be
+    adjacent. An output file appears only when it is complete. A file that `rubrank grade` wrote contains the weights,
+    margins, directions and gates of its rubric; options override them.
     """
     from rubrank.fusion import files
     from rubrank.grading.progress import Bar

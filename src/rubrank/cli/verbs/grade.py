@@ -66,7 +66,8 @@ def grade(
     workers: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Worker processes; 0: none. Default: one per processor, if that is faster."
+            min=0,
+            help="Number of worker processes; 0: none. Default: one per processor, if that is faster.",
         ),
     ] = None,
     engine: Engine = "local",
@@ -77,17 +78,22 @@ def grade(
     ] = None,
     compat: Annotated[
         _Compat,
-        typer.Option(help="fixed: follow the instruction; upstream: copy the public checker."),
+        typer.Option(
+            help="fixed: do what the instruction says; upstream: do what its public checker does."
+        ),
     ] = "fixed",
     mode: Annotated[
-        _Mode, typer.Option(help="strict: the answer as it is; loose: the best of eight variants.")
+        _Mode,
+        typer.Option(
+            help="strict: check the answer itself; loose: take the best of eight variants of it."
+        ),
     ] = "strict",
     column: Column = None,
     group_column: GroupColumn = None,
     timeout: Annotated[
         str | None,
         typer.Option(
-            help='Time limit of a verdict in a worker, in seconds; default 60. "none": no limit.'
+            help='Seconds that a verdict may take in a worker; default 60. "none": no limit.'
         ),
     ] = None,
     judges: Annotated[
@@ -108,7 +114,7 @@ def grade(
     most_missing: Annotated[
         float,
         typer.Option(
-            help="Fail if more than this share of the scores is missing; if all are, it always fails."
+            help="Fail if more than this share of the scores is missing, or all of them are."
         ),
     ] = 0.2,
     dry_run: Annotated[
@@ -120,7 +126,7 @@ def grade(
     config: FlagConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Grade rollouts on all criteria and write a score table. An interrupted run is resumed."""
+    """Grade rollouts on all criteria and write a score table. The same command resumes an interrupted run."""
     from rubrank._files import check_output_path
     from rubrank.grading.grade import check_share
     from rubrank.rollouts.groups import read_rollouts
@@ -301,7 +307,9 @@ def conformance(
     ],
     compat: Annotated[
         _Compat,
-        typer.Option(help="upstream: as the public checkers read them; fixed: as rubrank does."),
+        typer.Option(
+            help="upstream: read instructions as the public checkers do; fixed: as rubrank does."
+        ),
     ] = "upstream",
     as_json: AsJson = False,
 ) -> None:

@@ -67,10 +67,10 @@ def show(
     rubric: Annotated[str, typer.Argument(help="A rubric: YAML, TOML or JSON, or a preset.")],
     rollouts: Annotated[
         str | None,
-        typer.Argument(help="Rollouts; without them, prompts show placeholders in brackets."),
+        typer.Argument(help="Rollouts; without them, the prompts have placeholders in brackets."),
     ] = None,
     judges: Annotated[
-        Path | None, typer.Option(help="File of judges; default: one of kind batched.")
+        Path | None, typer.Option(help="File of judges; default: one judge of the kind batched.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="The group to show; by default the first.")
@@ -78,7 +78,7 @@ def show(
     rollout: Annotated[
         int,
         typer.Option(
-            help="Number of the rollout to show, counting from 0, if judges see one response at a time."
+            help="For judges that see one response at a time: number of the rollout, counting from 0."
         ),
     ] = 0,
     tokenizer: Annotated[
@@ -126,7 +126,7 @@ def show(
 
 def stats(
     cache: Annotated[
-        Path | None, typer.Argument(help="The cache of replies; default: the project's.")
+        Path | None, typer.Argument(help="The cache of replies; default: that of the project.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -157,10 +157,13 @@ def audit(
     ] = None,
     rollouts: _Rollouts = None,
     positions: Annotated[
-        Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
+        Path | None,
+        typer.Option(
+            help="How often the first response wins, as JSON: {judge: {criterion: \\[wins, comparisons]}}."
+        ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Also draw a picture: .png, .svg or .pdf.")
+        Path | None, typer.Option(help="Also draw the figures to this file: .png, .svg or .pdf.")
     ] = None,
     force: Force = False,
     details: Annotated[
@@ -204,7 +207,9 @@ def audit(
 def calibrate(
     scores: Annotated[
         list[Path] | None,
-        typer.Argument(help="Two score files: of the cheap judge, and of the better one."),
+        typer.Argument(
+            help="Two score files: that of the cheap judge, then that of the better one."
+        ),
     ] = None,
     judges: Annotated[
         Path | None,
@@ -225,7 +230,8 @@ def calibrate(
         typer.Option("--raw", help="Use probabilities as they are, without isotonic calibration."),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Write the settings for the file of judges: .yaml.")
+        Path | None,
+        typer.Option(help="Write the settings to this file, for the file of judges: .yaml."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

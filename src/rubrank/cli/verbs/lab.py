@@ -34,14 +34,14 @@ _Work = Annotated[
     Path, typer.Option("--work", metavar="FOLDER", help="Folder for the results of cells.")
 ]
 _Families = Annotated[
-    list[str] | None, typer.Argument(metavar="FAMILY", help="Task families; default all.")
+    list[str] | None, typer.Argument(metavar="FAMILY", help="Task families; default: all.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     lab = typer.Typer(
-        help="Which rule trains best: experiments with small policies, in a checkout of the repository."
+        help="Find out which rule trains best: experiments with small policies, in a checkout of the repository."
     )
     add_verb(lab, list_arms, "list")
     add_verb(lab, run, "run")
@@ -69,10 +69,10 @@ def run(
     families: _Families = None,
     arm: Annotated[
         list[str] | None,
-        typer.Option("--arm", metavar="NAME", help="Run this arm only; repeatable."),
+        typer.Option("--arm", metavar="NAME", help="Run only this arm; repeatable."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds per arm; default as planned.")
+        int | None, typer.Option("--seeds", min=1, help="Seeds per arm; default: as planned.")
     ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", min=1, help="Seeds to run at once, each in its own process.")
@@ -125,12 +125,15 @@ def tunnel(
     seeds: Annotated[int, typer.Option("--seeds", min=2, help="Seeds per rule and world.")] = 32,
     world: Annotated[
         list[str] | None,
-        typer.Option("--world", metavar="NAME", help="Run this world only; repeatable."),
+        typer.Option("--world", metavar="NAME", help="Run only this world; repeatable."),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Default recipes/lab/results/tunnel.parquet."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The table of gains; default recipes/lab/results/tunnel.parquet.",
         ),
     ] = None,
     recipes: _Recipes = None,
@@ -164,11 +167,11 @@ def report(
     markdown: Annotated[
         Path | None,
         typer.Option(
-            "--markdown", metavar="FILE", help="The page; default docs/lab.md of the checkout."
+            "--markdown", metavar="FILE", help="The page; default: docs/lab.md of the checkout."
         ),
     ] = None,
     collect: Annotated[
-        bool, typer.Option("--collect/--no-collect", help="First collect new results.")
+        bool, typer.Option("--collect/--no-collect", help="Collect new results first.")
     ] = True,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,

@@ -65,7 +65,7 @@ def record(
     ],
     force: Force = False,
     rollouts: Annotated[
-        Path | None, typer.Option(help="The graded rollouts, to keep their texts.")
+        Path | None, typer.Option(help="The graded rollouts, to include their texts.")
     ] = None,
     others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
 ) -> None:
@@ -107,14 +107,14 @@ def report(
     ),
     force: Force = False,
     title: Annotated[
-        str | None, typer.Option(help="Its title; by default the name of the run.")
+        str | None, typer.Option(help="Title of the page; default: the name of the run.")
     ] = None,
     rubric: Annotated[
         str | None,
         typer.Option(
             "--rubric",
             "-r",
-            help="The rubric of the run: rollouts are graded by it; what `lint` finds in it is shown.",
+            help="Rubric of the run: rollouts are graded with it, and what `lint` finds in it is shown.",
         ),
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
@@ -134,7 +134,7 @@ def report(
 ) -> None:
     """Write the page of `rubrank view` as one HTML file that works offline.
 
-    Rollouts are graded by --rubric first, and scores are fused as the options say; records are shown as they are.
+    Rollouts are graded with --rubric first. Scores are fused with the options below. Records are shown as they are.
     Drafted rubrics and scored runs of `rubrank eval` have pages without groups.
     """
     from rubrank._files import check_output_path
@@ -251,7 +251,7 @@ def view(
     options: FuseOptions,
     where: ColumnOptions,
     rubric: Annotated[
-        str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")
+        str | None, typer.Option("--rubric", "-r", help="Grade rollouts with this file or preset.")
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
     rollouts: Annotated[
@@ -260,7 +260,7 @@ def view(
     labels: Annotated[
         Path,
         typer.Option(
-            help="Where accepted and corrected verdicts go: a table for `judge audit --humans`."
+            help="File for accepted and corrected verdicts, a table for `judge audit --humans`."
         ),
     ] = Path("labels.jsonl"),
     host: Annotated[
@@ -320,16 +320,18 @@ def export(
     records: Annotated[
         Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
     ],
-    to: Annotated[str, typer.Option(help="mlflow, weave or wandb.")],
+    to: Annotated[str, typer.Option(help="Where to: mlflow, weave or wandb.")],
     place: Annotated[
         str | None,
         typer.Option(
-            help="MLflow's tracking URI; wandb: online or offline. By default the package's own."
+            help="MLflow: the tracking URI; wandb: online or offline. Default: that of the package."
         ),
     ] = None,
-    project: Annotated[str, typer.Option(help="MLflow's experiment, or team/project.")] = "rubrank",
+    project: Annotated[
+        str, typer.Option(help="MLflow: the experiment; others: project, or team/project.")
+    ] = "rubrank",
     name: Annotated[
-        str | None, typer.Option(help="Name of the run; by default the file's.")
+        str | None, typer.Option(help="Name of the run; default: that of the file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:

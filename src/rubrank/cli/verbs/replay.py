@@ -57,7 +57,8 @@ _Transforms = Annotated[
     list[str] | None,
     typer.Option(
         "--transform",
-        help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.',
+        help="Map the scores of a criterion without changing their order, such as "
+        '"IFBench*10", "A^2" or "A=0:0,0.2:1,1:100"; repeatable.',
     ),
 ]
 _Step = Annotated[int, typer.Option("--step", help="Groups per training step.")]
@@ -108,7 +109,7 @@ def replay(
 ) -> None:
     """Compare rules on the same logged rollouts: agreement, winners, effective weights, cost.
 
-    Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
+    Options apply to every rule that has them: weights, margins and gates to all, a prior only to RLVR².
     """
     from rubrank.studies.logged import read_logged
     from rubrank.studies.replay import replay as run
@@ -156,18 +157,18 @@ def robustness(
         bool,
         typer.Option(
             "--paper",
-            help="Use the paper's filters: --set group_size=8, unique, unit_scores, gates=false.",
+            help="Use the paper's filters: group_size=8, unique=true, unit_scores=true, gates=false.",
         ),
     ] = False,
     rollouts: Annotated[
-        str | None, typer.Option(help="The graded rollouts, to find equal responses.")
+        str | None, typer.Option(help="The graded rollouts, to find identical responses.")
     ] = None,
     step: _Step = 128,
     as_json: AsJson = False,
 ) -> None:
     """Show which rules change their rewards if the scale of a criterion changes.
 
-    Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
+    Options apply to every rule that has them: weights, margins and gates to all, a prior only to RLVR².
     """
     from rubrank.studies.logged import read_logged
     from rubrank.studies.replay import parse_transform

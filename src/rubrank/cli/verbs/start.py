@@ -1,6 +1,8 @@
-"""`rubrank help TOPIC`: the pages of the documentation, which are installed with the package.
+"""The verbs to start with: `rubrank init`, `rubrank demo` and `rubrank help`.
 
-    rubrank help                        the topics
+    rubrank init FOLDER                 copies the samples of cli/start: rollouts, a rubric, judges and settings
+    rubrank demo                        runs the main steps on bundled rollouts; see cli/demo
+    rubrank help                        the topics of the documentation, whose pages are installed with the package
     rubrank help judges                 a page
     rubrank help judges cascade         the sections of a page whose heading has this word
     rubrank help docs/judges.md         the same page: texts and docstrings refer to pages by their path
@@ -14,15 +16,23 @@ from __future__ import annotations
 import re
 import sys
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import rubrank
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import Force
 from rubrank.cli.terminal import print_line, print_table
 from rubrank.errors import InvalidInput
 
+_NEXT_COMMANDS = (
+    "rubrank grade rollouts.jsonl -r rubric.yaml --judges judges.yaml -o scores.parquet",
+    "rubrank fuse scores.parquet --config settings.toml",
+    "rubrank report scores.parquet --rollouts rollouts.jsonl",
+)
 # "[judges](judges.md#cascade)": the text, the page, the section
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]*\.md)?(#[^)]*)?\)")
 # "![Drawing](drawing.svg)" on a line of its own
@@ -34,13 +44,60 @@ _UNLISTED = ("index", "reference/", "log/")
 """Pages that are not listed: the site's home and generated reference, and the log of what was tried."""
 
 
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    add_verb(app, init)
+    add_verb(app, demo)
+    add_verb(app, help_, "help")
+
+
+def init(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder; created if it does not exist.")
+    ] = Path("rubrank"),
+) -> None:
+    """Create a folder with sample rollouts, a rubric, judges and settings to start from."""
+    samples = {file.name: file.read_bytes() for file in (files("rubrank.cli") / "start").iterdir()}
+    existing = [name for name in sorted(samples) if (folder / name).exists()]
+    if existing:
+        allowed = "a folder without files of these names"
+        remedy = "Name another folder; nothing is replaced."
+        raise InvalidInput("init", "folder", allowed, str(folder / existing[0]), remedy)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in samples.items():
+        (folder / name).write_bytes(content)
+    print_line(f"Created in {folder}: {', '.join(sorted(samples))}. Next:")
+    for command in (f"cd {folder}", *_NEXT_COMMANDS):
+        print_line(f"  {command}")
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File for the rewards, as JSON lines.")
+    ] = Path("out/demo_rewards.jsonl"),
+    force: Force = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show all groups, and explain two rewards in full.")
+    ] = False,
+) -> None:
+    """Run the main steps on bundled rollouts: grade, fuse, gate, explain, and write a report."""
+    from rubrank.cli.demo.demo import demo as run
+
+    run(output, force=force, explain=explain)
+
+
+# ---------------------------------------------------------------------------------------------------------------- help
+
+
 def help_(
     context: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(help="A topic, such as judges; without one they are listed.")
+        str | None,
+        typer.Argument(help="A topic, such as judges; without it, all topics are listed."),
     ] = None,
     section: Annotated[
-        str | None, typer.Argument(help="Words of a heading: print these sections only.")
+        str | None,
+        typer.Argument(help="Show only the sections whose heading contains these words."),
     ] = None,
 ) -> None:
     """Show a page of the documentation, which is installed with the package."""
