@@ -119,8 +119,7 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
     is_file = isinstance(source, str | Path) and not is_dataset(source)
     is_csv = is_file and format_of(find_files(source)[0]) in ("CSV", "TSV")
-    groups, shapes, by = _read_rows(read_rows(source), where, columns, is_csv)
-    return Rollouts(groups, ", ".join([describe_source(source), *shapes]), by)
+    return _read_rows(read_rows(source), where, columns, describe_source(source), is_csv)
 
 
 def _refuse_python_texts(
@@ -128,7 +127,7 @@ def _refuse_python_texts(
 ) -> None:
     """Raise if every cell of a column holds messages as Python prints them, or in a CSV a list as Python prints it.
 
-    pandas writes such cells. A column that the caller named is taken as it is.
+    pandas writes such cells. A column that the caller named is not checked.
     """
     for field in ("response", "prompt"):
         if field in columns:
@@ -137,7 +136,8 @@ def _refuse_python_texts(
             cells = [row.get(name) for row in rows]
             values = [_parse_python(cell) for cell in cells]
             is_json = any(not isinstance(parse_json_cell(cell), str) for cell in cells)
-            if not is_json and all(_has_messages(value) for value in values):
+            has_messages = all(are_messages([value]) or are_messages(value) for value in values)
+            if has_messages and not is_json:
                 allowed = "a text, or messages as JSON"
                 got = "messages as Python text"
                 raise InvalidInput(where, name, allowed, got, _JSON_REMEDY)
@@ -165,23 +165,25 @@ def _has_texts(value: Any) -> bool:
     return is_list and all(isinstance(item, str) for item in value)
 
 
-def _has_messages(value: Any) -> bool:
-    """Is it a chat message, or a list of such?"""
-    return are_messages([value]) or are_messages(value)
-
-
 def group_rows(
     rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None
 ) -> list[Group]:
     """Group rows of one rollout or one query each; groups are in the order in which they first appear."""
-    return _read_rows(rows, where, columns)[0]
+    return _read_rows(rows, where, columns).groups
 
 
 def _read_rows(
-    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None, is_csv: bool = False
-) -> tuple[list[Group], list[str], str]:
-    """Return the groups, the names of their shapes, and what decided the groups."""
-    shapes: dict[str, None] = {}
+    rows: Iterable[Row],
+    where: str,
+    columns: Mapping[str, Any] | None,
+    source: str = "rows",
+    is_csv: bool = False,
+) -> Rollouts:
+    """Return the groups of the rows, and how these were read.
+
+    where: the source, for errors. source: its kind, such as "CSV", to which the names of public formats are added.
+    """
+    shapes = {source: None}  # an ordered set
     converted: list[Row] = []
     for number, row in enumerate(rows, start=1):
         row = _add_dotted_columns(row, columns)
@@ -202,7 +204,7 @@ def _read_rows(
             remedy,
         )
     named = _check_columns(converted[0], where, columns)
-    group_columns, step = _find_keys(converted, where, named.get("group"), named.get("step"))
+    group_columns, step = _find_key_columns(converted, where, named.get("group"), named.get("step"))
     column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
     parts: list[_RowPart] = []
     for number, row in enumerate(converted, start=1):
@@ -226,7 +228,9 @@ def _read_rows(
             rubric = {name: row.get(name) for name in _INSTRUCTION_COLUMNS}
         parts.append(_RowPart(place, key, rollouts, rubric))
     by = "/".join(group_columns) or "prompt"
-    return _collect_groups(parts), list(shapes), f"{step} and {by}" if step else by
+    if step:
+        by = f"{step} and {by}"
+    return Rollouts(_collect_groups(parts), ", ".join(shapes), by)
 
 
 def _add_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
@@ -439,7 +443,7 @@ class _RowPart:
     rubric: Any
 
 
-def _find_keys(
+def _find_key_columns(
     rows: Sequence[Row], where: str, group: Any = None, step: str | None = None
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the columns that name the group and the step; raises if two columns name different groups.
@@ -489,7 +493,7 @@ def _make_group_key(
     if not group_columns:
         return step, None, _make_key(prompt)
     *cells, last_cell = [str(_read_key_cell(row, name, where, "group")) for name in group_columns]
-    # Escaped as in `join_cells` of tables/layout.py: otherwise ("a/b", "c") and ("a", "b/c") would be one group.
+    # Escaped as in `make_labels` of tables/layout.py: otherwise ("a/b", "c") and ("a", "b/c") would be one group.
     escaped = [re.sub(r"([/\\])", r"\\\1", cell) for cell in cells]
     return step, "/".join([*escaped, last_cell]), ""
 
@@ -516,25 +520,19 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
     for part in parts:
         members.setdefault(part.key, []).append(part)
     label_counts = Counter(label for _, label, _ in members)
-    bare_labels: dict[str, str] = {}
+    first_spellings: dict[str, str] = {}  # label without blanks → label
     groups = []
     for number, ((step, label, _), rows) in enumerate(members.items()):
         if label is None:
             name = str(number)
-        elif label_counts[label] == 1:
-            name = label
         else:
+            first_spelling = first_spellings.setdefault(label.strip(), label)
+            if label != first_spelling:
+                allowed = f"{first_spelling!r} as before, or another name: blanks do not tell groups apart"
+                remedy = "Remove the blanks."
+                raise InvalidInput(rows[0].where, "the group", allowed, repr(label), remedy)
             # The same query in another step has the same label.
-            name = f"{label} (step {step})"
-        if label is not None and bare_labels.setdefault(label.strip(), label) != label:
-            allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
-            raise InvalidInput(
-                rows[0].where,
-                "the group",
-                allowed,
-                repr(label),
-                "Remove the blanks.",
-            )
+            name = label if label_counts[label] == 1 else f"{label} (step {step})"
         prompts = []
         for row in rows:
             prompt = row.rollouts[0].prompt
@@ -594,7 +592,7 @@ def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:
     """Group rollouts by metadata["group"] if there is one, else by prompt."""
     rows = [rollout.metadata for rollout in rollouts]
     has_groups = any("group" in row for row in rows)
-    group_columns, step = _find_keys(rows, "rollouts", "group" if has_groups else ())
+    group_columns, step = _find_key_columns(rows, "rollouts", "group" if has_groups else ())
     parts = []
     for number, (row, rollout) in enumerate(zip(rows, rollouts, strict=True)):
         where = f"rollouts: rollout {number}"
