@@ -69,6 +69,7 @@ from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.kinds.comparisons import Arrivals, ArrivedGroup, Memo
+from rubrank.judges.step import judge_groups_async
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
@@ -487,8 +488,12 @@ class ArrivingPairs:
             return
         pair_groups = [group for group, _ in pairs]
         cells = [cells for _, cells in pairs]
-        judging = self._engine.ask_pairs(
-            pair_groups, self._criteria, cells, ArrivedGroup(self._memo)
+        judging = judge_groups_async(
+            pair_groups,
+            [self._criteria] * len(pairs),
+            cells,
+            self._judges,
+            arrived=ArrivedGroup(self._memo),
         )
         task = self._start(judging)
         # Retrieve the error, if any: the task may never be awaited.

@@ -38,8 +38,6 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import GroupScores
 
 OWNER = "attributes"
-MARKDOWN = ("markdown", "markup")
-"""Attributes that consist of the Markdown densities: all of them, or their sum."""
 LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
 """Attribute → the part of the response whose length it is."""
 
@@ -69,11 +67,6 @@ class Control:
     def definition(self) -> Attribute:
         """The attribute itself, looked up if it is given by name."""
         return find_attribute(self.attribute) if isinstance(self.attribute, str) else self.attribute
-
-    @property
-    def is_common(self) -> bool:
-        """Whether the attribute is measured on every rollout for the log, controlled or not."""
-        return self.name in (*LENGTHS, *MARKDOWN) and self.definition is ATTRIBUTES[self.name]
 
 
 DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
@@ -189,14 +182,16 @@ def select_active_controls(
     columns: list[str] = []
     adjust: list[Adjustment] = []
     for control in active:
-        if not control.is_common:
-            values.append(control.definition.rows(texts))
-        elif control.name in LENGTHS:
+        # Lengths and Markdown have been measured already, unless this is another attribute with the same name.
+        is_measured = control.definition is ATTRIBUTES.get(control.name)
+        if is_measured and control.name in LENGTHS:
             values.append(np.asarray(getattr(lengths, LENGTHS[control.name]))[:, None])
-        elif control.name == "markup":
+        elif is_measured and control.name == "markdown":
+            values.append(features.markdown)
+        elif is_measured and control.name == "markup":
             values.append(features.markdown.sum(1, keepdims=True))
         else:
-            values.append(features.markdown)
+            values.append(control.definition.rows(texts))
         columns += control.definition.columns
         adjust += [control.adjust] * len(control.definition.columns)
     return ActiveControls(np.concatenate(values, axis=1), tuple(columns), tuple(adjust))

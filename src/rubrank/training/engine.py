@@ -70,7 +70,7 @@ from rubrank.grading.plan import GradeOptions, combine_rubrics, find_rubrics, pl
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
-from rubrank.judges.step import check_judgments, judge_groups_async
+from rubrank.judges.step import check_judgments
 from rubrank.options import AttributeOptions, EngineKeywords, EngineOptions, read_options
 from rubrank.records.findings import GROUPS_OF_STEP, Finding, RunFindings
 from rubrank.records.record import GroupRecord, records_of
@@ -101,7 +101,6 @@ from rubrank.training.metrics import (
     measure_judges,
 )
 from rubrank.training.rewind import drop_half_record, rewind_records
-from rubrank.training.rollouts import read_prefilled
 from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -320,15 +319,19 @@ class RewardEngine:
         """
         if self.thinking != "prefilled":
             return groups
-        return [read_prefilled(group) for group in groups]
+        return [
+            group.model_copy(
+                update={"rollouts": tuple(rollout.reopen_thoughts() for rollout in group.rollouts)}
+            )
+            for group in groups
+        ]
 
     # ------------------------------------------------------------------------------------------------------- grading
     #
     # `grade` does everything in one call. If rollouts arrive one by one, `barrier.py` and the service need more:
     #
-    #     decide(group of one) → ask(compare=False)     each rollout by itself
-    #     ask_pairs                                     pairs of rollouts, as soon as both are there
-    #     decide_groups → ask(compare=True)             the whole group, at the end
+    #     decide → ask(compare=False)             each rollout by itself, as a group of one
+    #     decide_groups → ask(compare=True)       the whole group, at the end
 
     def grade(self, groups: Sequence[Group], *, processes: int = 1) -> Graded:
         """Return the scores of some or all groups of a step (1 and 2 in the drawing at the top of the module).
@@ -380,23 +383,6 @@ class RewardEngine:
             arrived=arrived,
         )
         return Graded(judged.groups, judged.judging)
-
-    async def ask_pairs(
-        self,
-        pairs: Sequence[Group],
-        criteria: Sequence[Criterion],
-        cells: Sequence[np.ndarray],
-        arrived: ArrivedGroup,
-    ) -> Judgments:
-        """Have judges compare pairs of rollouts before all rollouts of their group have arrived."""
-        assert self.judges is not None
-        return await judge_groups_async(
-            pairs,
-            [criteria] * len(pairs),
-            cells,
-            self.judges,
-            arrived=arrived,
-        )
 
     def check_judgments(self, graded: Graded) -> None:
         """Raise JudgingFailed if more answers are missing than the judges' `most_missing` allows."""

@@ -11,7 +11,7 @@ rewards in another process, so its rubrics cannot evolve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,29 +52,22 @@ def start_evolution(reward: RubricReward, evolution: RubricEvolution) -> None:
     def observe(
         groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int
     ) -> None:
-        for observation in observe_step(groups, table, rewards, step):
+        for group, scores, group_rewards, stopped_by in zip(
+            groups, table.groups, rewards.rewards, rewards.stopped_by, strict=True
+        ):
+            observation = Observation(
+                prompt=describe_prompt(group.rollouts[0]),
+                responses=[rollout.response for rollout in group.rollouts],
+                criteria=scores.criteria,
+                scores=scores.scores,
+                rewards=group_rewards,
+                passed=[not gates for gates in stopped_by],  # the gates that stopped each rollout
+                step=step,
+            )
             evolution.observe(observation)
 
     reward.evolution = evolution
     reward.engine.observer = observe
-
-
-def observe_step(
-    groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int
-) -> Iterable[Observation]:
-    """Yield an observation of each group of a step, with what an evolution needs to know about it."""
-    for group, scores, group_rewards, stopped_by in zip(
-        groups, table.groups, rewards.rewards, rewards.stopped_by, strict=True
-    ):
-        yield Observation(
-            prompt=describe_prompt(group.rollouts[0]),
-            responses=[rollout.response for rollout in group.rollouts],
-            criteria=scores.criteria,
-            scores=scores.scores,
-            rewards=group_rewards,
-            passed=[not gates for gates in stopped_by],  # the gates that stopped each rollout
-            step=step,
-        )
 
 
 def observe_record(record: GroupRecord) -> Observation | None:

@@ -27,7 +27,7 @@ from typing import Any
 from rubrank._choices import Thinking
 from rubrank._plain import word_list
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.rollout import Group, Rollout, make_rollout
+from rubrank.rollouts.rollout import Rollout, make_rollout
 from rubrank.rollouts.shapes import (
     are_messages,
     convert_message,
@@ -90,14 +90,6 @@ def rollout_of(
     if tokens is not None and (reasoning_tokens is not None or not rollout.thoughts):
         return _set_token_counts(rollout, tokens, reasoning_tokens or 0)
     return rollout
-
-
-def read_prefilled(group: Group) -> Group:
-    """Return the group with its responses read as if the prompt had opened the reasoning."""
-    rollouts = tuple(rollout.reopen_thoughts() for rollout in group.rollouts)
-    if all(new is old for new, old in zip(rollouts, group.rollouts, strict=True)):
-        return group
-    return Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
 
 
 # ------------------------------------------------------------------------------------------------------- opening tags

@@ -58,8 +58,13 @@ class RubricORM:
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
+        is_watched = False
+        for module, (name, method) in _TRAINERS.items():
+            trainer = getattr(sys.modules.get(module), name, None)
+            if trainer is not None and watch_scoring(trainer, method):
+                is_watched = True
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
-        if not watch_loaded_trainers() and evaluates:
+        if evaluates and not is_watched:
             reason = "this trainer of ms-swift does not say when it evaluates"
             refuse_memory(self.engine, _OWNER, reason, remedy="Or set --eval_strategy no.")
 
@@ -79,16 +84,6 @@ class RubricORM:
             means=True,
         )
         return result.rewards
-
-
-def watch_loaded_trainers() -> bool:
-    """Watch the trainers of ms-swift that are loaded; returns whether there are any."""
-    is_watched = False
-    for module, (name, method) in _TRAINERS.items():
-        trainer = getattr(sys.modules.get(module), name, None)
-        if trainer is not None and watch_scoring(trainer, method):
-            is_watched = True
-    return is_watched
 
 
 def watch_scoring(trainer: type, method: str = "_compute_rewards_per_func") -> bool:

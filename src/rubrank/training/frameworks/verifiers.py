@@ -154,12 +154,10 @@ async def reward_episodes(
     *,
     rubric_column: str = "rubric",
     name: str = "rubric",
-    step: int | None = None,
     replace: bool = True,
 ) -> list[StepRewards]:
     """Record a reward on every trace of one task, however many episodes it has; returns the result of each group.
 
-    step: by default the step at which the episodes were dispatched.
     replace: False adds the rubric's reward to the task's instead of replacing it.
     """
     traces_of_agent: dict[str, list[Any]] = {}
@@ -167,7 +165,7 @@ async def reward_episodes(
         for trace in episode.traces:
             if trace.agent.trainable and trace.last_error is None:
                 traces_of_agent.setdefault(trace.agent.name, []).append(trace)
-    episode_step, train = _find_step(episodes)
+    step, train = _find_step(episodes)
     results = []
     for traces in traces_of_agent.values():
         conversation = _read_conversation(traces[0])
@@ -177,7 +175,7 @@ async def reward_episodes(
             engine,
             make_query(prompt, _read_row(task_data), rubric_column=rubric_column),
             [_read_trace(trace) for trace in traces],
-            step=episode_step if step is None else step,
+            step=step,
             train=train,
             where=f"{_OWNER}: {name}",
         )

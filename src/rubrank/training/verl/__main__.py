@@ -45,7 +45,10 @@ def find_own_error(error: BaseException | None) -> RubrankError | None:
 
 
 def run(config: Any, runner: Any = None) -> None:
-    """Do what verl's `main_ppo` does. runner: a Ray actor class instead of verl's."""
+    """Do what verl's `main_ppo` does, with our trainer if that saves a checkpoint where verl's would not.
+
+    runner: a Ray actor class instead of verl's.
+    """
     from verl.trainer import main_ppo  # type: ignore[import-not-found, unused-ignore]
     from verl.utils.config import validate_config  # type: ignore[import-not-found, unused-ignore]
     from verl.utils.device import auto_set_device  # type: ignore[import-not-found, unused-ignore]
