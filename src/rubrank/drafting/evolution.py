@@ -147,6 +147,7 @@ class _Candidate:
     prompt: str
     responses: list[str]
     totals: list[float]
+    """Weighted sum of each response's scores."""
     reason: str
 
 
@@ -173,9 +174,11 @@ class RubricEvolution:
         self.log = log
         self.writers = load_writers(options.writers)
         self.templates = load_templates(None if options.prompts is None else Path(options.prompts))
-        # All three by the key of the query (`_make_key`).
         self.queries: dict[str, QueryItems] = {}
-        self._baselines: dict[str, float] = {}  # headroom when the query was first seen
+        """Prompt → its items."""
+        # Digest of a prompt → headroom when the query was first seen, or since it last got an item.
+        self._baselines: dict[str, float] = {}
+        # Prompt → what the next round of proposals needs.
         self._candidates: dict[str, _Candidate] = {}
         self._retirements: list[dict[str, Any]] = []  # events since the last round
 
@@ -183,20 +186,20 @@ class RubricEvolution:
 
     def observe(self, observation: Observation) -> None:
         """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
-        key = _make_key(observation.prompt)
-        query = self.queries.get(key, QueryItems(observation.prompt))
+        prompt = observation.prompt
+        query = self.queries.get(prompt, QueryItems(prompt))
         self._retire_tied_items(query.active, observation)
-        self._candidates.pop(key, None)
-        reason = self._find_reason(key, observation)
+        self._candidates.pop(prompt, None)
+        scores, weights = _scale_scores(observation)
+        reason = self._find_reason(observation, scores, weights)
         has_room = len(query.active) < self.options.most_items
         if reason is None or not has_room or len(observation.responses) < LEAST_RESPONSES:
             return
-        self._candidates[key] = _Candidate(
-            observation.prompt,
-            list(observation.responses),
-            totals=_sum_scores(observation),
-            reason=reason,
-        )
+        # What the rubric gives each response; a missing score counts as the mean of its criterion.
+        is_known = ~np.isnan(scores)
+        means = np.nansum(scores, axis=0) / np.maximum(is_known.sum(axis=0), 1)
+        totals = (np.where(is_known, scores, means) * weights).sum(axis=1).tolist()
+        self._candidates[prompt] = _Candidate(prompt, list(observation.responses), totals, reason)
         while len(self._candidates) > self.options.most_queries:
             oldest = next(iter(self._candidates))
             del self._candidates[oldest]
@@ -221,23 +224,33 @@ class RubricEvolution:
                 del details["step"]
                 self._retirements.append({**event, **details})
 
-    def _find_reason(self, key: str, observation: Observation) -> str | None:
-        """Return why a query needs items; None if it does not. Remembers its headroom when it is first seen."""
+    def _find_reason(
+        self, observation: Observation, scores: np.ndarray, weights: np.ndarray
+    ) -> str | None:
+        """Return why a query needs items; None if it does not. Remembers its headroom when it is first seen.
+
+        scores, weights: of `_scale_scores`.
+        """
+        digest = _make_digest(observation.prompt)
         rewards = np.asarray(observation.rewards, dtype=float)
         is_comparable = np.asarray(observation.passed, dtype=bool) & ~np.isnan(rewards)
         if is_comparable.sum() < 2:
             # The others were stopped by gates or not judged, which no item would change.
             return None
-        headroom = _measure_headroom(observation)
-        baseline = self._baselines.get(key, headroom)
-        if headroom is not None and key not in self._baselines:
-            self._baselines[key] = headroom
+        # Headroom: the weighted mean distance of the scores from the best possible; None if nothing was scored.
+        headroom = None
+        known_weight = float((~np.isnan(scores) * weights).sum())
+        if known_weight > 0:
+            headroom = 1.0 - float(np.nansum(scores * weights)) / known_weight
+            if digest not in self._baselines:
+                self._baselines[digest] = headroom
             if len(self._baselines) > _MOST_BASELINES:
                 oldest = next(iter(self._baselines))
                 del self._baselines[oldest]
         if np.ptp(rewards[~np.isnan(rewards)]) == 0:
             return "no signal"
-        if headroom is None or baseline is None or baseline == 0:
+        baseline = self._baselines.get(digest, 0.0)
+        if headroom is None or baseline == 0:
             return None
         if headroom <= self.options.headroom * baseline:
             return f"headroom {baseline:.2f} → {headroom:.2f}"
@@ -296,7 +309,7 @@ class RubricEvolution:
         self, prompt: str, items: Sequence[DraftedItem], common: Mapping[str, Any]
     ) -> Iterable[dict[str, Any]]:
         """Yield an event for every item: added, as long as there is room, or dropped with the reason."""
-        query = self.queries.get(_make_key(prompt), QueryItems(prompt))
+        query = self.queries.get(prompt, QueryItems(prompt))
         names = {item.criterion["name"] for item in query.items}
         # A retired item must not come back.
         earlier_questions = {item.criterion["question"] for item in query.items}
@@ -330,12 +343,13 @@ class RubricEvolution:
         for event in events:
             if event["event"] != "added":
                 continue
-            key = _make_key(event["prompt"])
-            query = self.queries.setdefault(key, QueryItems(event["prompt"]))
+            prompt = event["prompt"]
+            query = self.queries.setdefault(prompt, QueryItems(prompt))
             query.items.append(
                 EvolvedItem(dict(event["criterion"]), event["step"], _read_origin(event))
             )
-            self._baselines.pop(key, None)  # the new item changes what headroom means
+            # The new item changes what headroom means.
+            self._baselines.pop(_make_digest(prompt), None)
             count += 1
         self._candidates = {}
         self._retirements = []
@@ -362,13 +376,13 @@ class RubricEvolution:
                 item.retired = entry.get("retired")
                 query.items.append(item)
         if query.items:
-            self.queries[_make_key(query.prompt)] = query
+            self.queries[query.prompt] = query
 
     # ---- rubrics -------------------------------------------------------------------------------------------------
 
     def extend(self, rubric: Any, prompt: str) -> Any:
         """Return the rubric of a query with the items that were added to it; unchanged if there are none."""
-        query = self.queries.get(_make_key(prompt))
+        query = self.queries.get(prompt)
         if query is None or not query.items:
             return rubric
         active = [item.criterion for item in query.active]
@@ -416,11 +430,9 @@ class RubricEvolution:
         self.queries = {}
         for query in state["queries"]:
             items = [EvolvedItem(**item) for item in query["items"]]
-            self.queries[_make_key(query["prompt"])] = QueryItems(query["prompt"], items)
+            self.queries[query["prompt"]] = QueryItems(query["prompt"], items)
         self._baselines = dict(state["baselines"])
-        self._candidates = {
-            _make_key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]
-        }
+        self._candidates = {entry["prompt"]: _Candidate(**entry) for entry in state["candidates"]}
         self._retirements = list(state["retirements"])
 
     def rewind_log(self, step: int) -> None:
@@ -443,8 +455,8 @@ def _read_origin(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in _ORIGIN_FIELDS if entry.get(name)}
 
 
-def _make_key(prompt: str) -> str:
-    """Return the key of a query: a digest of its prompt."""
+def _make_digest(prompt: str) -> str:
+    """Return a short key of a prompt, of which many are remembered."""
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -460,23 +472,3 @@ def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
         share = (observation.scores[:, k] - criterion.domain.low) / width
         scaled[:, position] = share if criterion.direction == "higher" else 1 - share
     return scaled, np.array([observation.criteria[k].weight for k in columns])
-
-
-def _sum_scores(observation: Observation) -> list[float]:
-    """Return the weighted sum of each response's scores; a missing score counts as the mean of its criterion."""
-    scaled, weights = _scale_scores(observation)
-    is_known = ~np.isnan(scaled)
-    means = np.nansum(scaled, axis=0) / np.maximum(is_known.sum(axis=0), 1)
-    filled = np.where(is_known, scaled, means)
-    totals: list[float] = (filled * weights).sum(axis=1).tolist()
-    return totals
-
-
-def _measure_headroom(observation: Observation) -> float | None:
-    """Return the weighted mean distance of the scores from the best possible; None if nothing was scored."""
-    scaled, weights = _scale_scores(observation)
-    is_known = ~np.isnan(scaled)
-    total_weight = float((is_known * weights).sum())
-    if total_weight == 0:
-        return None
-    return 1.0 - float(np.nansum(scaled * weights)) / total_weight
