@@ -93,6 +93,22 @@ class Rescoring(Rule, Protocol):
 
 
 @runtime_checkable
+class AddsValues(Rule, Protocol):
+    """A rule that makes numbers of its own from the scores and adds them up, such as Borda's points.
+
+    Attribute control steps in between: it adjusts these numbers instead of the scores.
+    """
+
+    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
+        """Return the numbers (M, K) that the rule adds up. A rule that learns from batches learns in this call."""
+        ...
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """Return the result for these numbers, which may have been adjusted."""
+        ...
+
+
+@runtime_checkable
 class Stateful(Rule, Protocol):
     """A rule that learns from batch to batch."""
 

@@ -1,4 +1,6 @@
-"""The linear stage of attribute control, for every rule but the ordinal fit of RLVR²: scores → scores without bias.
+"""The linear stage of attribute control: scores → scores without the influence of attributes.
+
+Every rule is controlled in this way except the ordinal fit of RLVR², which has `models/attribute_fit.py`.
 
     lengths 100, 300 of two rollouts      z = −0.25, +0.25      (mean contrast with the group, itself included)
     γ̃ = 0.4 on Clarity, scores 0.6, 0.8   δz = −0.1, +0.1       x' = 0.7, 0.7: length explained the difference
@@ -18,9 +20,9 @@ A group in which a criterion ties all rollouts is left as it is: a tie shows no 
 
     rule = Gated(Controlled(find_rule("weighted-mean"), adjust=attenuate(1.0), pool="run"))
 
-It acts on the values that the rule adds up: the scores on the scale from 0 to 1, or what the rule itself makes of them
-(Borda's points, run quantiles). Then comes the rule, then the gate. Adjusted scores may leave [0, 1] by what was taken
-out.
+It adjusts what the rule adds up: the scores on the scale from 0 to 1, or the numbers that the rule makes of them
+(Borda's points, run quantiles; `AddsValues` in rule.py). The rule and the gate come after it. Adjusted scores may leave
+[0, 1] by what was taken out.
 
 Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria, D attributes.
 """
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,7 +45,7 @@ from rubrank.fusion.control.adjustment import (
 )
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.result import AttributeControl, Fused
-from rubrank.fusion.rule import Rule, Stateful, apply_rule, check_state
+from rubrank.fusion.rule import AddsValues, Rule, Stateful, apply_rule, check_state
 from rubrank.scores.batch import ScoreBatch
 
 if TYPE_CHECKING:
@@ -156,19 +158,6 @@ def _subtract_group_means(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- the stage of a rule
 
 
-@runtime_checkable
-class AddsValues(Rule, Protocol):
-    """A rule that adds up values of its own instead of unit scores; control acts on those."""
-
-    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
-        """The values (M, K) that the rule adds up. A rule that learns from batch to batch learns in this call."""
-        ...
-
-    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The result for these values, which may have been adjusted."""
-        ...
-
-
 @dataclass(frozen=True)
 class Controlled:
     """A rule whose values are adjusted for the attributes of the batch; the options are those of `RLVR2`."""
@@ -194,12 +183,12 @@ class Controlled:
 
     @property
     def name(self) -> str:
-        """The name of the rule."""
+        """The name of the rule without the stage."""
         return self.rule.name
 
     @property
     def bounded(self) -> bool:
-        """Whether the rule's rewards are from 0 to 1; adjusted ones may leave the range by what was taken out."""
+        """Are the rule's values from 0 to 1? Adjusted ones may leave the range by what was taken out."""
         return self.rule.bounded
 
     @property
@@ -213,7 +202,7 @@ class Controlled:
         return self.adjust is None or self.batch_estimate is not None
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The reward of each rollout; `control` of the result says what was taken out."""
+        """Return the reward of each rollout; `control` of the result says what was taken out."""
         if self.adjust is None or batch.attributes_MD is None or not batch.attributes_MD.shape[1]:
             return apply_rule(self.rule, batch)
         control = control_linearly(self, batch, self._read_values(batch))
@@ -223,17 +212,20 @@ class Controlled:
         return replace(fused, batch=batch, control=control)
 
     def _read_values(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K): the values that the rule adds up."""
+        """Return the values (M, K) that the rule adds up."""
         if isinstance(self.rule, AddsValues):
             return self.rule.compute_values(batch)
         return batch.unit_MK
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
-        """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
+        """Estimate the influence of attributes over a batch, for fusing parts of it one by one.
+
+        With pool="run" the rule learns from the batch.
+        """
         return estimate_linearly(self, batch, self._read_values(batch))
 
     def state(self) -> dict[str, Any]:
-        """The state of the rule, if it has one, with what was learnt about attributes beside it."""
+        """Return the state of the rule, if it has one, with what was learnt about attributes beside it."""
         state: dict[str, Any] = {"rule": self.name, "version": 1}
         if isinstance(self.rule, Stateful):
             state = self.rule.state()

@@ -456,18 +456,17 @@ def _fit_by_newton(
         z_BnnD = z_BnnD[..., :0]
     problem = FitProblem(
         wins_Bnn,
-        z_BnnD,
         np.full((B, n), data.prior),
-        data.attribute_prior,
         model.link,
-        pooled=True,
-        offset_Bnn=offset_Bnn,
+        z_BnnD,
+        data.attribute_prior,
+        offset_Bnn,
     )
     try:
-        u_Bn, gamma_1D = problem.solve(u_Bn)
+        u_Bn, gamma_D = problem.solve(u_Bn)
     except SolverError as error:
         raise SolverError(f"{where}: {error}") from None
     for b, g in enumerate(groups):
         u_MK[data.starts[g] : data.starts[g + 1], k] = u_Bn[b, : data.sizes[g]]
-    slopes_BD, information_BDD = problem.spread(u_Bn, gamma_1D)
-    return gamma_1D[0], information_BDD.sum(0), slopes_BD
+    slopes_BD, information_BDD = problem.spread(u_Bn, gamma_D)
+    return gamma_D, information_BDD.sum(0), slopes_BD

@@ -1,4 +1,4 @@
-"""Utilities of orderings: sort the scores, read the shape of the ordering, look the shape up.
+"""Utilities of orderings: find the shape of an ordering, and look up its utilities.
 
 Without attributes, utilities depend on the ordering of the rollouts only, not on the scores themselves. Four rollouts
 scored 3, 1, 3, 2 beat 2, 0, 2 and 1 others. In sorted order that is
@@ -39,13 +39,12 @@ NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rou
 
 _MOST_TABLES = 16  # pairs of a model and a prior whose tables are remembered
 _MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
-_SCORES_AT_ONCE = 1 << 17  # sorted together
 _PAIRS_AT_ONCE = 1 << 20  # pairs of classes fitted together
 
 
 @jit
 def look_up(scores_MK: Any, starts: Any, groups: Any, table: Any, base: Any, u_MK: Any) -> None:
-    """Utilities of groups of at most INDEXED rollouts without margins.
+    """Fill in the utilities of groups of at most INDEXED rollouts, without margins.
 
     table[base[n] + (shape >> 1) * n + beaten] is the utility of a rollout that beats `beaten` of n − 1 others. Bit b of
     `shape` says that some rollout beats exactly b others. Bit 0 is always set, and therefore shifted out.
@@ -79,7 +78,7 @@ def look_up(scores_MK: Any, starts: Any, groups: Any, table: Any, base: Any, u_M
 
 @jit
 def count_beaten(sorted_Cn: Any, margin_C: Any, beaten_Cn: Any) -> None:
-    """How many others each rollout beats, for columns of ascending scores with NaN at the end; −1 for NaN."""
+    """Count how many others each rollout beats, in columns of ascending scores with NaN at the end; −1 for NaN."""
     n = sorted_Cn.shape[1]
     for c in range(sorted_Cn.shape[0]):
         margin = margin_C[c]
@@ -100,9 +99,9 @@ def count_beaten(sorted_Cn: Any, margin_C: Any, beaten_Cn: Any) -> None:
 
 @jit
 def combine(u_MK: Any, starts: Any, weights: Any, fused_M: Any, ranking_M: Any) -> None:
-    """fused = Σ w u, and ranking = fused stretched to [0, 1] in each group; 0.5 if only rounding separates rollouts.
+    """Fill in fused = Σ w u, and ranking = fused stretched to [0, 1] in each group.
 
-    `weights` has one row, or one for each group.
+    The ranking is 0.5 for all if only rounding separates the rollouts. `weights` has one row, or one for each group.
     """
     K = u_MK.shape[1]
     for g in range(starts.shape[0] - 1):
@@ -141,7 +140,7 @@ class ShapeTable:
     def find_utilities(
         self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray
     ) -> np.ndarray:
-        """Utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
+        """Return the utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
         u_MK = np.empty(scores_MK.shape)
         sizes = np.diff(starts)
         # How a group is solved must not depend on the other groups: rewards would differ in the last bit.
@@ -159,7 +158,7 @@ class ShapeTable:
     # ------------------------------------------------------------------------------------------------ indexed shapes
 
     def _solve_all_shapes(self, largest: int) -> tuple[np.ndarray, np.ndarray]:
-        """The table of all shapes of up to `largest` rollouts, and where the shapes of each size begin in it.
+        """Return `table` and `base` of `look_up`: all shapes of up to `largest` rollouts, and where each size begins.
 
         All sizes are needed, because a missing score makes a group smaller.
         """
@@ -187,31 +186,31 @@ class ShapeTable:
         groups: np.ndarray,
         u_MK: np.ndarray,
     ) -> None:
-        """Utilities of groups of any size, with margins; those of one size are sorted together."""
+        """Fill in the utilities of some groups of any size, with margins; those of one size are sorted together."""
         K = scores_MK.shape[1]
         margins_NK = np.broadcast_to(margins, (len(starts) - 1, K))
         sizes = np.diff(starts)[groups]
         for n in np.unique(sizes).tolist():
             same_size = groups[sizes == n]
-            step = max(1, _SCORES_AT_ONCE // max(1, n * K))
-            for begin in range(0, len(same_size), step):
-                chunk = same_size[begin : begin + step]
-                rows_Bn = starts[chunk][:, None] + np.arange(n)
-                columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
-                u_Cn = self._solve_columns(columns_Cn, margins_NK[chunk].ravel())
-                u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
+            rows_Bn = starts[same_size][:, None] + np.arange(n)
+            columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
+            order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
+            sorted_Cn = np.take_along_axis(columns_Cn, order_Cn, axis=1)
+            beaten_Cn = np.empty(columns_Cn.shape, np.int16)
+            count_beaten(sorted_Cn, margins_NK[same_size].ravel(), beaten_Cn)
+            u_Cn = np.empty(columns_Cn.shape)
+            np.put_along_axis(u_Cn, order_Cn, self._solve_shapes(beaten_Cn), axis=1)
+            u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
 
-    def _solve_columns(self, columns_Cn: np.ndarray, margin_C: np.ndarray) -> np.ndarray:
-        """Utilities of columns of scores, one for each group and criterion."""
-        order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
-        beaten_Cn = np.empty(columns_Cn.shape, np.int16)
-        count_beaten(np.take_along_axis(columns_Cn, order_Cn, axis=1), margin_C, beaten_Cn)
-        shapes = [beaten_n.tobytes() for beaten_n in beaten_Cn]
+    def _solve_shapes(self, beaten_Cn: np.ndarray) -> np.ndarray:
+        """Return the utilities (C, n) of shapes, in sorted order; those that are not in the dictionary are fitted."""
+        n = beaten_Cn.shape[1]
         if self._values > _MOST_VALUES:
             # A new dictionary, because another thread may be reading the old one.
             self._sorted = {}
             self._values = 0
         solved = self._sorted
+        shapes = [beaten_n.tobytes() for beaten_n in beaten_Cn]
         # New shapes with the same number of classes are fitted together.
         new_shapes: dict[int, dict[bytes, _Classes]] = {}
         for shape, beaten_n in zip(shapes, beaten_Cn, strict=True):
@@ -219,7 +218,7 @@ class ShapeTable:
                 classes = find_classes(beaten_n)
                 new_shapes.setdefault(len(classes.size_l), {})[shape] = classes
         for count, classes_of in new_shapes.items():
-            self._values += len(classes_of) * columns_Cn.shape[1]
+            self._values += len(classes_of) * n
             step = max(1, _PAIRS_AT_ONCE // max(1, count * count))
             for begin in range(0, len(classes_of), step):
                 chunk = list(classes_of.items())[begin : begin + step]
@@ -228,17 +227,15 @@ class ShapeTable:
                     np.stack([classes.sign_ll for _, classes in chunk]),
                 )
                 for (shape, classes), u_l in zip(chunk, u_Sl, strict=True):
-                    u_n = np.zeros(columns_Cn.shape[1])
+                    u_n = np.zeros(n)  # 0 for missing scores, which come last
                     u_n[: len(classes.level_p)] = u_l[classes.level_p]
                     solved[shape] = u_n
-        u_Cn = np.empty(columns_Cn.shape)
-        np.put_along_axis(u_Cn, order_Cn, np.array([solved[shape] for shape in shapes]), axis=1)
-        return u_Cn
+        return np.array([solved[shape] for shape in shapes])
 
     # ----------------------------------------------------------------------------------------------------- the model
 
     def _fit_classes(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
-        """Utilities of classes of tied rollouts, given their sizes (0 is padding) and who beats whom."""
+        """Fit the utilities (S, l) of the classes of shapes, given their sizes (0 is padding) and who beats whom."""
         if not size_Sl.size:  # no rollout has a score
             return np.zeros(size_Sl.shape)
         if not getattr(self.model, "weighted", False):
@@ -250,7 +247,7 @@ class ShapeTable:
         return self._fit(pairs * (0.5 + 0.5 * sign_Sll), ridge)
 
     def _fit_singly(self, size_l: np.ndarray, sign_ll: np.ndarray) -> np.ndarray:
-        """Utilities of classes from a fit with one row per rollout, for a model that is not `weighted`."""
+        """Return the utilities of one shape for a model that is not `weighted`: it needs a row for each rollout."""
         level_n = np.repeat(np.arange(len(size_l)), size_l)
         u_n = self._fit(
             0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior)
@@ -260,7 +257,7 @@ class ShapeTable:
         return u_l
 
     def _fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-        """Call the model, and check what it returns: users can register models."""
+        """Call the model and check what it returns, because users can register models."""
         diagonal = np.arange(wins.shape[-1])
         wins[..., diagonal, diagonal] = 0.0
         u = np.asarray(self.model.fit(wins, ridge))
@@ -303,7 +300,7 @@ _tables: dict[tuple[int, float], ShapeTable] = {}
 
 
 def find_shape_table(model: UtilityModel, prior: float) -> ShapeTable:
-    """The table of a model under a prior, made when it is first needed."""
+    """Return the table of a model under a prior; it is made on first use."""
     table = _tables.get((id(model), prior))
     if table is None:
         if len(_tables) >= _MOST_TABLES:

@@ -1,20 +1,19 @@
 """Rules that rank rollouts without a model: Borda, Copeland and RLRR in their group, run quantiles in the run.
 
-Every class documents its rule in the same way: what it does, an example with numbers, the formula, its grade, and what
-happens to missing scores. The grade says how certain the formula is: A official code or text, B independent
-reproductions, C a reconstruction from prose; "ours" is a rule of this project (docs/rules.md lists all grades).
+Every class documents its rule in the same way: what it does, an example with numbers, the formula, how well the formula
+is documented elsewhere ("grade"; docs/rules.md explains the letters; "ours" is a rule of this project), and what
+happens to missing scores.
 
-In the formulas, w is the weight of a criterion and R the value of a rollout. Array names end in the letters of their
-axes: M rollouts of the batch, N groups, K criteria. `values_MK` has a row for each rollout and a column for each
-criterion; (1, K) instead of (N, K) means that all groups share one row.
+Borda, Copeland and run quantiles work in two steps (`AddsValues` in rule.py):
 
-Borda, Copeland and run quantiles work in two steps:
-
-    compute_values(batch)            one number for each rollout and criterion (M, K): Borda's points, signs, quantiles
+    compute_values(batch)            one number for each rollout and criterion: points, signs, quantiles
     fuse_values(batch, values_MK)    the weighted sum or mean of these numbers: the value R of each rollout
 
-Calling the rule does both. Attribute control (fusion/control/linear.py, `AddsValues`) steps in between: it takes the
-influence of length and the like out of the numbers before they are added up.
+Calling the rule does both. Attribute control steps in between: it takes the influence of length and the like out of the
+numbers before they are added up.
+
+In the formulas, w is the weight of a criterion and R the value of a rollout. Letters at the end of a name are the axes
+of an array: M rollouts of the batch, N groups, K criteria.
 """
 
 from __future__ import annotations
@@ -157,13 +156,14 @@ class RunQuantile(LearningRule):
     group of good rollouts is worth more than a group of bad ones. The two scores of a yes/no criterion become 0 and 1.
     Ours.
 
-    **Stateful**: the scores of the last `steps` batches, the current one included. Criteria of a single query have too
-    few scores for a distribution. Judged ones share a distribution with all others of the same domain. Those that a
-    program decides use the scores of the group alone, and so do responses that were compared instead of scored.
+    **Stateful**: remembers the scores of the last `steps` batches, the current one included. A criterion of a single
+    query has too few scores for a distribution of its own: a judged one shares a distribution with all others of the
+    same domain, and one that a program decides is compared within its group alone. So are responses that were compared
+    instead of scored.
     Missing: left out, as in the weighted mean.
 
-    `memory` has one entry, "batches": for each of the last batches, a dict from the key of a distribution (see
-    `_choose_keys`) to the scores of that batch, higher is better.
+    `memory` has one entry, "batches": for each of the last batches, key of a distribution (`_choose_keys`) → scores,
+    higher is better.
     """
 
     name: ClassVar[str] = "run-quantile"
@@ -184,19 +184,19 @@ class RunQuantile(LearningRule):
         keys = self._choose_keys(batch)
         distributions = self._learn_distributions(scores_MK, keys)
         values_MK = np.full(scores_MK.shape, np.nan)
+        # Cells (group, criterion) whose numbers are compared within the group alone
+        single_cells = []
         for k, key in enumerate(keys):
             if key is not None:
                 values_MK[:, k] = _find_quantiles(scores_MK[:, k], distributions[key])
-                continue
-            for g in np.flatnonzero(batch.scored_NK[:, k]):
-                rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
-                group_scores = scores_MK[rows, k]
-                values_MK[rows, k] = _find_quantiles(group_scores, _sort_known(group_scores))
+            else:
+                single_cells += [(g, k, scores_MK) for g in np.flatnonzero(batch.scored_NK[:, k])]
         # Where responses were compared there are no scores, only win rates, which have no meaning in another group.
-        for g, k in batch.outcomes:
+        single_cells += [(g, k, batch.unit_MK) for g, k in batch.outcomes]
+        for g, k, numbers_MK in single_cells:
             rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
-            win_rates = batch.unit_MK[rows, k]
-            values_MK[rows, k] = _find_quantiles(win_rates, _sort_known(win_rates))
+            numbers = numbers_MK[rows, k]
+            values_MK[rows, k] = _find_quantiles(numbers, np.sort(numbers[~np.isnan(numbers)]))
         return values_MK
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
@@ -242,11 +242,6 @@ class RunQuantile(LearningRule):
             recent_scores = [scores_of[key] for scores_of in batches if key in scores_of]
             distributions[key] = np.sort(np.concatenate(recent_scores))
         return distributions
-
-
-def _sort_known(scores: np.ndarray) -> np.ndarray:
-    """Return the scores that are not NaN in ascending order."""
-    return np.sort(scores[~np.isnan(scores)])
 
 
 def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray:
