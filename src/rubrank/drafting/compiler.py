@@ -230,7 +230,16 @@ def find_special(sentence: Sentence, prompt_text: str) -> Iterator[Constraint]:
         match = expression.search(sentence.text)
         if match:
             params = _read_params(match, sentence)
-            params |= _find_text_params(verifier, sentence, prompt_text)
+            # Some verifiers compare the response with the rest of the prompt, or want it repeated.
+            rest = prompt_text.replace("’", "'").replace(sentence.original, "").strip()
+            if verifier == "ratio:overlap":
+                reference_text = re.sub(r"^reference text:\s*", "", rest, flags=re.IGNORECASE)
+                params["reference_text"] = reference_text
+            elif verifier in ("repeat:repeat_change", "repeat:repeat_span"):
+                params["prompt_to_repeat"] = rest
+            numbers = [int(number) for number in re.findall(r"\d+", sentence.original)]
+            if verifier == "repeat:repeat_span" and len(numbers) >= 2:
+                params |= {"n_start": numbers[0], "n_end": numbers[1]}
             yield Constraint(verifier, params)
 
 
@@ -251,17 +260,3 @@ def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
         else:
             texts[parameter] = text
     return numbers | texts
-
-
-def _find_text_params(verifier: str, sentence: Sentence, prompt_text: str) -> dict[str, object]:
-    """Return parameters that are texts of the prompt: what is repeated, or what the response is compared with."""
-    if verifier not in ("ratio:overlap", "repeat:repeat_change", "repeat:repeat_span"):
-        return {}
-    rest = prompt_text.replace("’", "'").replace(sentence.original, "").strip()
-    if verifier == "ratio:overlap":
-        return {"reference_text": re.sub(r"^reference text:\s*", "", rest, flags=re.IGNORECASE)}
-    if verifier == "repeat:repeat_span":
-        numbers = [int(number) for number in re.findall(r"\d+", sentence.original)]
-        if len(numbers) >= 2:
-            return {"prompt_to_repeat": rest, "n_start": numbers[0], "n_end": numbers[1]}
-    return {"prompt_to_repeat": rest}

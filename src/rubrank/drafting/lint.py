@@ -130,7 +130,22 @@ def lint_counts(counts: FindingCounts) -> list[Finding]:
 
     counts: of the records of the run; for callers that have counted them for other purposes, too.
     """
-    findings = [_rename_saturated(finding, counts) for finding in counts.list_findings()]
+    findings: list[Finding] = []
+    for finding in counts.list_findings():
+        if finding.kind == "tied":
+            criterion = counts.criteria[finding.subject]
+            scored_rollouts = criterion.rollouts - criterion.missing
+            at_best = criterion.at_best / max(1, scored_rollouts)
+            # A criterion that is tied at the best score has been learnt; one that is tied elsewhere may be broken.
+            if at_best >= _SATURATED_SHARE:
+                finding = replace(
+                    finding,
+                    kind="saturated",
+                    sentence=f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score.",
+                    action="Ask for more, or make it a gate, so that it stays fulfilled.",
+                    evidence={**finding.evidence, "at_best": at_best},
+                )
+        findings.append(finding)
     findings += _find_misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
@@ -181,27 +196,6 @@ def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
             severity=0.65,
             evidence={"verifier": constraint.verifier, "params": dict(constraint.params)},
         )
-
-
-def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
-    """Return the finding, as "saturated" instead of "tied" if the ties are at the best score.
-
-    A criterion that is tied at the best score has been learnt; one that is tied elsewhere may be broken.
-    """
-    if finding.kind != "tied":
-        return finding
-    criterion = counts.criteria[finding.subject]
-    scored_rollouts = criterion.rollouts - criterion.missing
-    at_best = criterion.at_best / max(1, scored_rollouts)
-    if at_best < _SATURATED_SHARE:
-        return finding
-    return replace(
-        finding,
-        kind="saturated",
-        sentence=f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score.",
-        action="Ask for more, or make it a gate, so that it stays fulfilled.",
-        evidence={**finding.evidence, "at_best": at_best},
-    )
 
 
 def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:

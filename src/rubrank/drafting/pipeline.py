@@ -209,7 +209,7 @@ def draft_rubrics(
 def _add_items(
     rubric: DraftedRubric, written: WrittenItems, *, activate: bool = True
 ) -> DraftedRubric:
-    """Return the rubric with what models wrote for it, under names that are unique."""
+    """Return the rubric with what models wrote for it; items get unique names, and the names of what they depend on."""
     names = {item.name for item in rubric.items}
     added: list[DraftedItem] = []
     for item in written.items:
@@ -217,6 +217,17 @@ def _add_items(
         if is_of_library and (not activate or item.name in names):
             continue
         added.append(item.rename(make_unique(item.name, names)))
+    # A written item names the question that it depends on; after merging, another item may stand for that question.
+    name_of_question = {}
+    for item in added:
+        if item.kept and "question" in item.criterion:
+            for question in (item.question, *item.merged_with):
+                name_of_question[question] = item.name
+    for position, item in enumerate(added):
+        base = name_of_question.get(item.depends) if item.depends else None
+        if base is not None and base != item.name and item.kept:
+            criterion = {**item.criterion, "depends": [base]}
+            added[position] = replace(item, criterion=criterion)
     notes = dict(rubric.notes)
     if written.problems:
         notes["problems"] = [*notes.get("problems", []), *written.problems]
@@ -224,26 +235,7 @@ def _add_items(
         notes["breaker"] = written.breaker
     if written.breaker_wins is not None:
         notes["breaker_wins"] = written.breaker_wins
-    return replace(rubric, items=[*rubric.items, *_add_dependencies(added)], notes=notes)
-
-
-def _add_dependencies(items: Sequence[DraftedItem]) -> list[DraftedItem]:
-    """Return the items, with `depends` on the name of the item that they build on, if both were kept.
-
-    A written item names the question that it depends on; after merging, another item may stand for that question.
-    """
-    name_of_question = {}
-    for item in items:
-        if item.kept and "question" in item.criterion:
-            for question in (item.question, *item.merged_with):
-                name_of_question[question] = item.name
-    linked = []
-    for item in items:
-        base = name_of_question.get(item.depends) if item.depends else None
-        if base is not None and base != item.name and item.kept:
-            item = replace(item, criterion={**item.criterion, "depends": [base]})
-        linked.append(item)
-    return linked
+    return replace(rubric, items=[*rubric.items, *added], notes=notes)
 
 
 # ---- prompts and responses ------------------------------------------------------------------------------------------

@@ -123,48 +123,42 @@ def write_items(
     """
 
     async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
-        return await _write_for_task(task, writers, templates, clients)
+        # All writers write, the first one merges, the last one writes the breaker's text.
+        problems: list[str] = []
+        items: list[DraftedItem] = []
+        values = {"prompt": task.prompt, "material": describe_material(task)}
+        message = templates.fill("write", task.prompt, values)
+        replies = await asyncio.gather(
+            *(
+                ask_json(clients.asker_of(writer), message, "write", sample=number)
+                for number, writer in enumerate(writers.judges)
+            )
+        )
+        for writer, (data, problem) in zip(writers.judges, replies, strict=True):
+            if problem:
+                problems.append(f"{writer.name}: {problem}")
+                continue
+            author = Author(writer.name, writer.endpoints[0].model, templates.version)
+            items_of_writer = _read_items(data, author)
+            items += items_of_writer
+            if not any(item.kept for item in items_of_writer):
+                problems.append(f"{writer.name}: no item could be used")
+        refused = [item for item in items if not item.kept]
+        items = [item for item in items if item.kept]
+        merger = clients.asker_of(writers.judges[0])
+        items = await _merge_items(task, items, merger, templates, problems)
+        if not items:
+            return WrittenItems(refused, problems)
+        values = {"prompt": task.prompt, "items": number_items(items)}
+        message = templates.fill("break", task.prompt, values)
+        data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
+        breaker = data.get("text") if not problem else None
+        if not isinstance(breaker, str) or not breaker.strip():
+            problems.append(f"breaker: {problem or 'no text'}")
+            breaker = None
+        return WrittenItems([*items, *refused], problems, breaker)
 
     return ask_for_each(tasks, write, writers, progress)
-
-
-async def _write_for_task(
-    task: WritingTask, writers: Judges, templates: Templates, clients: JudgeClients
-) -> WrittenItems:
-    """Ask all writers for items, merge those that mean the same, and ask the last writer for the breaker's text."""
-    problems: list[str] = []
-    items: list[DraftedItem] = []
-    values = {"prompt": task.prompt, "material": describe_material(task)}
-    message = templates.fill("write", task.prompt, values)
-    replies = await asyncio.gather(
-        *(
-            ask_json(clients.asker_of(writer), message, "write", sample=number)
-            for number, writer in enumerate(writers.judges)
-        )
-    )
-    for writer, (data, problem) in zip(writers.judges, replies, strict=True):
-        if problem:
-            problems.append(f"{writer.name}: {problem}")
-            continue
-        author = Author(writer.name, writer.endpoints[0].model, templates.version)
-        items_of_writer = _read_items(data, author)
-        items += items_of_writer
-        if not any(item.kept for item in items_of_writer):
-            problems.append(f"{writer.name}: no item could be used")
-    refused = [item for item in items if not item.kept]
-    items = [item for item in items if item.kept]
-    merger = clients.asker_of(writers.judges[0])
-    items = await _merge_items(task, items, merger, templates, problems)
-    if not items:
-        return WrittenItems(refused, problems)
-    values = {"prompt": task.prompt, "items": number_items(items)}
-    message = templates.fill("break", task.prompt, values)
-    data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
-    breaker = data.get("text") if not problem else None
-    if not isinstance(breaker, str) or not breaker.strip():
-        problems.append(f"breaker: {problem or 'no text'}")
-        breaker = None
-    return WrittenItems([*items, *refused], problems, breaker)
 
 
 def ask_for_each(
@@ -253,22 +247,21 @@ def read_list(data: Mapping[str, Any], name: str) -> list[Any]:
 def _read_items(data: Mapping[str, Any], author: Author) -> list[DraftedItem]:
     """Return the items of a reply; those that cannot be used are not kept, with the reason."""
     items: dict[int, DraftedItem] = {}  # by their numbers in the reply
+
+    def refuse(question: str, reason: str) -> DraftedItem:
+        criterion = {"name": question[:60], "question": question}
+        return DraftedItem(criterion, "written", kept=False, reason=reason, author=author)
+
     for number, entry in enumerate(read_list(data, "items")[:MOST_ITEMS], start=1):
         question = entry.get("question") if isinstance(entry, dict) else None
-        points: Any = None
-        reason: str | None = "no question"
-        if isinstance(question, str) and question.strip():
-            question = " ".join(question.split())
-            points = entry.get("points", USUAL_POINTS)
-            reason = _find_fault(question, points, items.values())
-        else:
-            question = str(entry)[:80]
-        if reason:
-            text = question[:_LONGEST_QUESTION]
-            criterion = {"name": text[:60], "question": text}
-            items[number] = DraftedItem(
-                criterion, "written", kept=False, reason=reason, author=author
-            )
+        if not isinstance(question, str) or not question.strip():
+            items[number] = refuse(str(entry)[:80], "no question")
+            continue
+        question = " ".join(question.split())
+        points = entry.get("points", USUAL_POINTS)
+        fault = _find_fault(question, points, items.values())
+        if fault:
+            items[number] = refuse(question[:_LONGEST_QUESTION], fault)
             continue
         category = entry.get("category")
         if category not in CATEGORIES:
@@ -405,8 +398,20 @@ def load_templates(folder: Path | None = None) -> Templates:
             )
         for language, name in texts:
             for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
-                if path.exists():
-                    texts[language, name] = _read_template(path, name)
+                if not path.exists():
+                    continue
+                text = path.read_text(encoding="utf-8")
+                fields = _TEMPLATE_FIELDS[name]
+                try:
+                    text.format(**dict.fromkeys(fields, ""))
+                except (KeyError, IndexError, ValueError) as error:
+                    raise InvalidInput(
+                        str(path),
+                        "the prompt",
+                        allowed=f"with the fields {', '.join(sorted(fields))}; {{{{ and }}}} for braces",
+                        got=f"an error at {error}",
+                    ) from None
+                texts[language, name] = text
     if texts == _read_library_templates():
         return Templates(texts)
     digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
@@ -423,18 +428,3 @@ def _read_library_templates() -> Mapping[tuple[str, str], str]:
             path = folder / language / f"{name}.txt"
             texts[language, name] = path.read_text(encoding="utf-8")
     return texts
-
-
-def _read_template(path: Path, name: str) -> str:
-    """Read a template of the user. Raises InvalidInput if it cannot be filled."""
-    text = path.read_text(encoding="utf-8")
-    try:
-        text.format(**dict.fromkeys(_TEMPLATE_FIELDS[name], ""))
-    except (KeyError, IndexError, ValueError) as error:
-        raise InvalidInput(
-            str(path),
-            "the prompt",
-            allowed=f"with the fields {', '.join(sorted(_TEMPLATE_FIELDS[name]))}; {{{{ and }}}} for braces",
-            got=f"an error at {error}",
-        ) from None
-    return text
