@@ -404,27 +404,25 @@ def build_check(spec: Constraint, vacuous: bool) -> Check:
         return check_not
     parts = spec.all_of or spec.any_of
     if parts is not None:
-        return _combine([build_check(part, vacuous) for part in parts], every=bool(spec.all_of))
+        every = spec.all_of is not None
+        checks = [build_check(part, vacuous) for part in parts]
+
+        def check_parts(text: Text) -> Holds:
+            # The reason is that of the first part that decides.
+            results = [check(text) for check in checks]
+            for result in results:
+                if result.ok != every:
+                    return result
+            reasons = "; ".join(result.reason for result in results)
+            return Holds(every, reasons if every else f"none of: {reasons}")
+
+        return check_parts
     if spec.transform == "for_each":
         return _build_for_each(spec, vacuous)
     if spec.values is not None:
         raise ValueError("`values` needs transform for_each: one value for each unit")
     check_measure(spec)
     return _check_value(spec, build_test(spec.relation, spec.value))
-
-
-def _combine(checks: list[Check], every: bool) -> Check:
-    """Check that every check holds, or that any does; the reason is that of the first check that decides."""
-
-    def check_text(text: Text) -> Holds:
-        results = [check(text) for check in checks]
-        for result in results:
-            if result.ok != every:
-                return result
-        reasons = "; ".join(result.reason for result in results)
-        return Holds(every, reasons if every else f"none of: {reasons}")
-
-    return check_text
 
 
 def _check_value(spec: CollieMeasure | Constraint, test: Test) -> Check:

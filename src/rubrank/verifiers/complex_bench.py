@@ -234,32 +234,31 @@ class PieceRule:
 @lru_cache(maxsize=1024)
 def parse_rule(source: str) -> tuple[PieceRule, ...]:
     """Return the lines of a rule; ValueError if one cannot be read."""
-    return tuple(_parse_line(line) for line in _NEXT_LINE.split(source.strip()))
-
-
-def _parse_line(line: str) -> PieceRule:
-    match = _RULE_LINE.match(line)
-    if not match or match["name"] not in _LIST_RULES | _TEXT_RULES:
-        rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
-        raise ValueError(
-            f"{line[:80]!r} is no rule; write NAME:ARGUMENT with one of {rule_names}, "
-            "perhaps with model_ or not_ before the name and _each after it"
+    rules: list[PieceRule] = []
+    for line in _NEXT_LINE.split(source.strip()):
+        match = _RULE_LINE.match(line)
+        if not match or match["name"] not in _LIST_RULES | _TEXT_RULES:
+            rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
+            raise ValueError(
+                f"{line[:80]!r} is no rule; write NAME:ARGUMENT with one of {rule_names}, "
+                "perhaps with model_ or not_ before the name and _each after it"
+            )
+        name = match["name"]
+        if name in _LIST_RULES:
+            arguments = _parse_list(match["argument"])
+        else:
+            arguments = (match["argument"].strip(),)
+        rule = PieceRule(
+            name,
+            arguments,
+            negated="not" in match["prefixes"],
+            each=match["each"] is not None,
+            extracted="model_" in match["prefixes"],
         )
-    name = match["name"]
-    if name in _LIST_RULES:
-        arguments = _parse_list(match["argument"])
-    else:
-        arguments = (match["argument"].strip(),)
-    rule = PieceRule(
-        name,
-        arguments,
-        negated="not" in match["prefixes"],
-        each=match["each"] is not None,
-        extracted="model_" in match["prefixes"],
-    )
-    if name in _RANGE_RULES:
-        rule.check_range(0, "")  # raises ValueError if the numbers are wrong
-    return rule
+        if name in _RANGE_RULES:
+            rule.check_range(0, "")  # raises ValueError if the numbers are wrong
+        rules.append(rule)
+    return tuple(rules)
 
 
 def _parse_list(text: str) -> tuple[str, ...]:

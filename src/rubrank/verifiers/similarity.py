@@ -318,32 +318,27 @@ def rouge(
     Not covered: texts beyond 2,000 tokens are cut there.
     """
     tokens = tokenize(rollout.text.shown.raw)[:LONGEST]
-    return _score_nearest(
-        f"ROUGE-{kind} {measure}",
-        rollout,
-        references,
-        lambda text: _measure_rouge(tokens, tokenize(text)[:LONGEST], kind, measure),
-    )
 
+    def measure_rouge(text: str) -> float:
+        reference = tokenize(text)[:LONGEST]
+        if not tokens:
+            return 0.0
+        if kind == "L":
+            common = longest_common(tokens, reference)
+            size = len(tokens)
+            reference_size = len(reference)
+        else:
+            grams = list_grams(tokens, int(kind))
+            reference_grams = list_grams(reference, int(kind))
+            common = _count_overlap(grams, reference_grams)
+            size = len(grams)
+            reference_size = len(reference_grams)
+        if measure == "f1":
+            return _measure_f1(common, size, reference_size)
+        total = reference_size if measure == "recall" else size
+        return common / total if total else 0.0
 
-def _measure_rouge(
-    tokens: Sequence[Any], reference: Sequence[Any], kind: str, measure: str
-) -> float:
-    """Return recall, precision or F1 of the n-grams, or of the longest common subsequence, with one reference."""
-    if not tokens:
-        return 0.0
-    if kind == "L":
-        common = longest_common(tokens, reference)
-    else:
-        tokens = list_grams(tokens, int(kind))
-        reference = list_grams(reference, int(kind))
-        common = _count_overlap(tokens, reference)
-    size = len(tokens)
-    reference_size = len(reference)
-    if measure == "f1":
-        return _measure_f1(common, size, reference_size)
-    total = reference_size if measure == "recall" else size
-    return common / total if total else 0.0
+    return _score_nearest(f"ROUGE-{kind} {measure}", rollout, references, measure_rouge)
 
 
 @verifier("ChrF", family="similarity", domain=UNIT)
@@ -362,38 +357,32 @@ def chrf(
     Not covered: word order beyond six characters.
     """
     characters = _drop_spaces(rollout.text.shown.raw)
-    return _score_nearest(
-        "chrF",
-        rollout,
-        references,
-        lambda text: _measure_chrf(characters, _drop_spaces(text), beta),
-    )
+
+    def measure_chrf(text: str) -> float:
+        reference = _drop_spaces(text)
+        precisions = []
+        recalls = []
+        for n in range(1, 7):
+            grams = list_grams(characters, n)
+            reference_grams = list_grams(reference, n)
+            if grams and reference_grams:
+                common = _count_overlap(grams, reference_grams)
+                precisions.append(common / len(grams))
+                recalls.append(common / len(reference_grams))
+        if not precisions:
+            return float(characters == reference)
+        precision = sum(precisions) / len(precisions)
+        recall = sum(recalls) / len(recalls)
+        if precision + recall == 0:
+            return 0.0
+        return (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+
+    return _score_nearest("chrF", rollout, references, measure_chrf)
 
 
 def _drop_spaces(text: str) -> str:
     """Return the characters without white space, as many as `LONGEST` words have at five characters each."""
     return "".join(unicodedata.normalize("NFKC", text).split())[: 5 * LONGEST]
-
-
-def _measure_chrf(text: str, reference: str, beta: float) -> float:
-    """Return the F-score of the mean precision and the mean recall over n-grams of 1 to 6 characters."""
-    precisions = []
-    recalls = []
-    for n in range(1, 7):
-        grams = Counter(list_grams(text, n))
-        reference_grams = Counter(list_grams(reference, n))
-        if not grams or not reference_grams:
-            continue
-        common = (grams & reference_grams).total()
-        precisions.append(common / grams.total())
-        recalls.append(common / reference_grams.total())
-    if not precisions:
-        return float(text == reference)
-    precision = sum(precisions) / len(precisions)
-    recall = sum(recalls) / len(recalls)
-    if precision + recall == 0:
-        return 0.0
-    return (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
 
 
 @lru_cache(maxsize=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -137,20 +137,20 @@ _ABOUT_OUTPUT = re.compile(
 )
 _END_OF_PART = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _SHORT_WORDS = 25  # an answer of no more words is never wordy
-# An answer with more words than this times the limit is wordy, however many sentences it has.
-_FAR_ABOVE = 1.25
-# Limits where the prompt asks for one of these units: words (Chinese: characters), and sentences.
-_LIMITS_OF_ONE_UNIT = {
+# By what the prompt asks for: the most words (Chinese: characters) and the most sentences. An answer is wordy if it has
+# more of both.
+_LIMITS = {
     "word": (25, 0),
     "词": (40, 0),
     "字": (40, 0),
     "sentence": (60, 1),
     "line": (60, 1),
     "句话": (120, 1),
+    "few words": (200, 12),
+    "few characters": (400, 12),
 }
-# Limits where it asks for few words.
-_LIMITS_OF_FEW_WORDS = (200, 12)
-_LIMITS_OF_FEW_WORDS_CHINESE = (400, 12)
+# An answer with more words than this times the limit is wordy, however many sentences it has.
+_FAR_ABOVE = 1.25
 
 
 @verifier("Verbosity", family="penalty", version=3, layer="low_quality", how="both")
@@ -173,49 +173,31 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
         return words <= most_words, f"{words} words, about {most_words} expected"
     if 0 < words <= _SHORT_WORDS:
         return True, f"{words} words only"
-    limit = _find_brevity_limit(rollout.question)
-    if limit and words > limit.words:
-        is_far_above = words > _FAR_ABOVE * limit.words
-        if is_far_above or len(sentences(rollout.text.shown.raw)) > limit.sentences:
-            return False, f"{words} words where {limit.request!r} was requested"
-    return missing(_UNDECIDED)
-
-
-class _BrevityLimit(NamedTuple):
-    """How brief the prompt asks the whole answer to be.
-
-    An answer with more `words` is wordy if it also has more `sentences`, or if it is far above the limit.
-    """
-
-    request: str
-    """The words of the prompt that say so."""
-    words: int
-    sentences: int
-
-
-def _find_brevity_limit(question: str) -> _BrevityLimit | None:
-    """Return the limit that the prompt sets for the whole answer; None if it sets none."""
     # Passages between triple quotes are material to work on, and so are code and quotations. Requests are outside.
-    without_quotes = "\n".join(question[:20_000].split('"""')[::2])
-    request = QUOTED.sub(" ", "\n".join(split_code(without_quotes)[0]))
-    parts = [part for part in _END_OF_PART.split(request) if part.strip()]
-    if len(request) > 1_500:  # a long prompt is mostly material; requests stand at its ends
+    without_quotes = "\n".join(rollout.question[:20_000].split('"""')[::2])
+    prompt = QUOTED.sub(" ", "\n".join(split_code(without_quotes)[0]))
+    parts = [part for part in _END_OF_PART.split(prompt) if part.strip()]
+    if len(prompt) > 1_500:  # a long prompt is mostly material; requests stand at its ends
         parts = parts[:2] + parts[-2:]
     for part in parts:
         one_unit = _ONE_UNIT_ASKED.search(part)
-        few_words = _FEW_WORDS_ASKED.search(part)
-        if (one_unit or few_words) and _ABOUT_PART.search(part):
-            return None
-        if one_unit:
-            unit = next(filter(None, one_unit.groups())).lower()
-            if unit == "line" and _ABOUT_OUTPUT.search(request):
-                return None
-            return _BrevityLimit(one_unit[0], *_LIMITS_OF_ONE_UNIT[unit])
-        if few_words:
-            is_chinese = re.search("[\u4e00-\u9fff]", few_words[0]) is not None
-            limits = _LIMITS_OF_FEW_WORDS_CHINESE if is_chinese else _LIMITS_OF_FEW_WORDS
-            return _BrevityLimit(few_words[0], *limits)
-    return None
+        request = one_unit or _FEW_WORDS_ASKED.search(part)
+        if request is None:
+            continue
+        # Only the first request counts.
+        unit = next(filter(None, one_unit.groups())).lower() if one_unit else "few words"
+        if unit == "few words" and re.search("[\u4e00-\u9fff]", request[0]):
+            unit = "few characters"
+        if _ABOUT_PART.search(part) or (unit == "line" and _ABOUT_OUTPUT.search(prompt)):
+            break
+        most, most_sentences = _LIMITS[unit]
+        is_wordy = words > _FAR_ABOVE * most
+        if words > most and not is_wordy:
+            is_wordy = len(sentences(rollout.text.shown.raw)) > most_sentences
+        if is_wordy:
+            return False, f"{words} words where {request[0]!r} was requested"
+        break
+    return missing(_UNDECIDED)
 
 
 _CURSES = (

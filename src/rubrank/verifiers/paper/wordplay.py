@@ -221,9 +221,15 @@ def _check_syllables(
 ) -> Answer:
     """Count the lines that have the syllables of the pattern, in the best run of neighbouring lines."""
     lengths = _FORMS.get(kind) or _read_lengths(pattern)
-    language = _find_uncountable_language(text.raw)
-    if language:
-        return missing(f"the syllables of {language} cannot be counted")
+    # Only Chinese (a character each), kana without kanji (a beat each) and English (by rules) can be counted.
+    beginning = text.raw[:_MAX_CHARACTERS_FOR_LANGUAGE]
+    has_han = _HAN.search(beginning) is not None
+    if _KANA.search(beginning):
+        if has_han:
+            return missing("the syllables of kanji cannot be counted")
+    elif not has_han and is_in_other_language(beginning, ("en",)):
+        language = detect_language(beginning)[0]
+        return missing(f"the syllables of the language {language!r} cannot be counted")
     results: list[tuple[int, int]] = []
     for unit in units:
         sizes = [_count_syllables_of_line(line) for line in _split_units(text, unit)]
@@ -254,20 +260,6 @@ def _is_chinese(text: str) -> bool:
     """Are more than a quarter of the letters Chinese characters? One says about as much as three other letters."""
     text = text[:_MAX_CHARACTERS_FOR_SCRIPT]
     return len(_HAN.findall(text)) > sum(map(str.isalpha, text)) / 4
-
-
-def _find_uncountable_language(raw: str) -> str | None:
-    """Return the language, if its syllables cannot be counted from the spelling; else None.
-
-    Countable: Chinese (a character each), kana without kanji (a beat each), and English (by rules).
-    """
-    raw = raw[:_MAX_CHARACTERS_FOR_LANGUAGE]
-    has_han = _HAN.search(raw) is not None
-    if _KANA.search(raw):
-        return "kanji" if has_han else None
-    if has_han or not is_in_other_language(raw, ("en",)):
-        return None
-    return f"the language {detect_language(raw)[0]!r}"
 
 
 def _count_syllables_of_line(line: str) -> tuple[int, int]:

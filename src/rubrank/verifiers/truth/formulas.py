@@ -214,7 +214,7 @@ _TEXT_COMMAND = re.compile(
 )
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°")
 # Notations that LaTeX allows beside each other: \frac12 and \frac{1}{2}, \sqrt3 and \sqrt{3}, x^{2} and x^2.
-_SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{[^{}]*\}))")
+_FRACTION = re.compile(r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:([\da-zA-Z])|\{([^{}]*)\})")
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
 _BRACED_INDEX = re.compile(r"([\^_])\{(\w)\}")
 # Numbers in these two patterns have at most 1000 digits, because `int` raises ValueError from 4301 digits on.
@@ -265,7 +265,7 @@ def read_formula(text: str) -> Formula:
     if has_money and not unit:
         unit = "$"
     # Fractions, roots and indices.
-    core = _SHORT_FRACTION.sub(_write_fraction, text)
+    core = _FRACTION.sub(r"\\frac{\1\2}{\3\4}", text)
     core = _SHORT_ROOT.sub(r"\\sqrt{\1}", core)
     core = _MIXED_NUMBER.sub(_write_mixed, core)
     core = _REPEATING_DECIMAL.sub(_write_repeating, core)
@@ -305,12 +305,6 @@ def _split_unit(text: str) -> tuple[str, str]:
     singular = re.sub(r"(?<=[a-z]{2})s(?=\^|\Z)", "", name)
     # "units" and "square units" agree with any unit.
     return number, "" if singular.rstrip("^23") == "unit" else singular
-
-
-def _write_fraction(match: re.Match[str]) -> str:
-    """Return \\frac12 as \\frac{1}{2}."""
-    parts = [part if part.startswith("{") else f"{{{part}}}" for part in match.groups()]
-    return "\\frac" + "".join(parts)
 
 
 def _write_mixed(match: re.Match[str]) -> str:

@@ -52,10 +52,10 @@ _TIMES = re.compile(r"[ ]?(?:\\(?:times|cdot)|[×⋅∙*])[ ]?(?=10[ ]?(?:\^|\*\
 _HAN_NUMBER = rf"(?<!\d)(?<!\d\s)(?<!{HAN})({HAN}{{1,20}}?(?:[点點]{HAN}{{1,20}}?)?)"
 
 
-@cache
-def _read_chinese_units() -> dict[str, str]:
-    """Return pint's names of units by their Chinese names."""
-    return {name: symbol for symbol, row in read_table("chinese_units") for name in row.split()}
+# pint's names of units, by their Chinese names
+_CHINESE_UNITS = {
+    name: symbol for symbol, row in read_table("chinese_units") for name in row.split()
+}
 
 
 def _write_plainly(text: str) -> str:
@@ -64,12 +64,13 @@ def _write_plainly(text: str) -> str:
     text = " ".join(text.split())
     text = _TIMES.sub(" × ", text).replace("**", "^")
     if not text.isascii():
-        names = _read_chinese_units()
-        unit = "|".join(sorted(names, key=len, reverse=True))
+        unit = "|".join(sorted(_CHINESE_UNITS, key=len, reverse=True))
         number = rf"{_HAN_NUMBER}(?={unit})"
         text = re.sub(number, lambda match: f"{read_han(match[1]):g}", text)
-        text = re.sub(rf"(?<=\d) ?({unit})", lambda match: f" {names[match[1]]}", text)
-        text = re.sub(rf"(?<=[A-Za-z])(?:每|/)({unit})", lambda match: f"/{names[match[1]]}", text)
+        text = re.sub(rf"(?<=\d) ?({unit})", lambda match: f" {_CHINESE_UNITS[match[1]]}", text)
+        text = re.sub(
+            rf"(?<=[A-Za-z])(?:每|/)({unit})", lambda match: f"/{_CHINESE_UNITS[match[1]]}", text
+        )
     return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
 
 
