@@ -198,14 +198,7 @@ _ABBREVIATIONS = _TITLES | _MAY_END | _BEFORE_NUMBER
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences in order, stripped."""
-    sentences: list[str] = []
-    for piece in _split_pieces(text):
-        sentences += split_piece(piece)
-    return sentences
-
-
-def _split_pieces(text: str) -> list[str]:
-    """Split the text at blank lines, headings, list items and table rows."""
+    # Headings, list items and table rows are pieces of their own, and so is what stands between blank lines.
     pieces: list[list[str]] = [[]]
     has_thai = _THAI.search(text) is not None
     for line in text.splitlines():
@@ -218,7 +211,10 @@ def _split_pieces(text: str) -> list[str]:
         pieces[-1].append(line)
         if starts_piece and _SINGLE_LINE_PIECE.match(line):
             pieces.append([])
-    return ["\n".join(piece).strip() for piece in pieces if piece]
+    sentences: list[str] = []
+    for piece in filter(None, pieces):
+        sentences += split_piece("\n".join(piece).strip())
+    return sentences
 
 
 def split_piece(piece: str) -> list[str]:

@@ -378,7 +378,8 @@ class _CompareOptions:
         if not self.ignore:
             return False
         parts = _split_path(path)
-        return any(_covers_path(pattern, parts) for pattern in self.ignore)
+        patterns = [pattern for pattern in self.ignore if len(pattern) == len(parts)]
+        return any(all(map(_covers_part, pattern, parts)) for pattern in patterns)
 
 
 @verifier("FinalStateMatch", family="agentic", domain=UNIT, version=3)
@@ -434,6 +435,11 @@ def final_state_match(
     return value, reason
 
 
+def _covers_part(pattern: str, part: str) -> bool:
+    is_any_index = pattern == "[*]" and part.startswith("[")
+    return pattern in (part, "*") or is_any_index
+
+
 def _split_path(path: str) -> list[str]:
     """Split a path into its parts: $.orders[2].id → ["$", "orders", "[2]", "id"]."""
     return path.replace("[", ".[").split(".")
@@ -473,17 +479,6 @@ def _compare_leaves(
             yield ""
         else:
             yield f"{path}: {_shorten(expected)} expected, {_shorten(actual)} found"
-
-
-def _covers_path(pattern: list[str], parts: list[str]) -> bool:
-    """Does an ignored path stand for this path? Both are split into their parts."""
-    if len(pattern) != len(parts):
-        return False
-    for pattern_part, part in zip(pattern, parts, strict=True):
-        is_any_index = pattern_part == "[*]" and part.startswith("[")
-        if pattern_part not in (part, "*") and not is_any_index:
-            return False
-    return True
 
 
 def _align_items(

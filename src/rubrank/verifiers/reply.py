@@ -241,22 +241,6 @@ _CONFIDENCE = re.compile(
 )
 
 
-def _read_confidence(answer: str) -> float | None:
-    """Return the last confidence that the answer states, from 0 to 1."""
-    last = None
-    for match in _CONFIDENCE.finditer(answer[-20_000:]):
-        last = match
-    if last is None:
-        return None
-    value = float((last[1] or last[3]).replace(",", "."))
-    sign = (last[2] or last[4] or "").replace(" ", "")
-    if sign == "/10":
-        value /= 10
-    elif sign or value > 1:
-        value /= 100
-    return value if 0 <= value <= 1 else None
-
-
 @verifier("Calibration", family="truth", domain=UNIT, version=2, cost="process")
 def calibration(
     rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode = "normalised"
@@ -270,7 +254,16 @@ def calibration(
     Missing: no truth.
     Not covered: confidence in words ("fairly sure").
     """
-    confidence = _read_confidence(rollout.answer)
+    confidence = None  # the last one stated, from 0 to 1
+    for match in _CONFIDENCE.finditer(rollout.answer[-20_000:]):
+        confidence = float((match[1] or match[3]).replace(",", "."))
+        sign = (match[2] or match[4] or "").replace(" ", "")
+        if sign == "/10":
+            confidence /= 10
+        elif sign or confidence > 1:  # "80%", "80/100", or 80 alone
+            confidence /= 100
+    if confidence is not None and confidence > 1:
+        confidence = None
     answer = _CONFIDENCE.sub(" ", rollout.answer)
     verdict = ground_truth_match(rollout.replace_answer(answer), truth=truth, mode=mode)
     if isinstance(verdict, Verdict):

@@ -1,10 +1,7 @@
 """SQL in answers: does the query give the same rows as the reference, on the same tables?
 
-SqlMatch takes these steps:
-
-    1. sql_match       the query's text in the answer
-    2. _parse_query    sqlglot parses it in its dialect; anything but one SELECT is refused
-    3. _compare_rows   both queries run in SQLite, each in a worker process (`run`), and their rows are compared
+SqlMatch looks for the query in the answer, parses it with sqlglot in its dialect (anything but one SELECT is refused),
+and runs it and the reference in SQLite, each in a worker process of its own (`run`). Then it compares their rows.
 """
 
 from __future__ import annotations
@@ -78,7 +75,21 @@ def sql_match(
         if _write_normalised(query) == _write_normalised(reference):
             return True, "the same query"
         return False, "another query, and no tables to run it on"
-    return _compare_rows(str(tables), reference, query, order)
+    try:
+        expected_rows = _run_query(str(tables), reference)
+    except WorkerFailed as error:
+        return missing(f"the reference cannot be run: {error}")
+    try:
+        rows = _run_query(str(tables), query)
+    except WorkerFailed as error:
+        return Verdict(0.0, f"it cannot be run: {error}")
+    is_sorted = reference.args.get("order") is not None
+    if order == "given" or (order == "auto" and is_sorted):
+        is_same = rows == expected_rows
+    else:
+        is_same = Counter(rows) == Counter(expected_rows)
+    likeness = "as" if is_same else "not as"
+    return is_same, f"{len(rows)} rows, {likeness} the {len(expected_rows)} of the reference"
 
 
 def _parse_query(text: str, dialect: str) -> Any:
@@ -104,26 +115,6 @@ def _parse_query(text: str, dialect: str) -> Any:
 def _write_normalised(query: Any) -> str:
     """Write a parsed query in one form: small letters, single spaces, no comments."""
     return str(query.sql(dialect="sqlite", normalize=True, comments=False, identify=False)).lower()
-
-
-def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer:
-    """Run both queries and give the verdict of SqlMatch."""
-    try:
-        expected_rows = _run_query(schema, reference)
-    except WorkerFailed as error:
-        return missing(f"the reference cannot be run: {error}")
-    try:
-        rows = _run_query(schema, query)
-    except WorkerFailed as error:
-        return Verdict(0.0, f"it cannot be run: {error}")
-    is_sorted = reference.args.get("order") is not None
-    order_matters = order == "given" or (order == "auto" and is_sorted)
-    if order_matters:
-        is_same = rows == expected_rows
-    else:
-        is_same = Counter(rows) == Counter(expected_rows)
-    likeness = "as" if is_same else "not as"
-    return is_same, f"{len(rows)} rows, {likeness} the {len(expected_rows)} of the reference"
 
 
 def _run_query(schema: str, query: Any) -> list[tuple[Any, ...]]:

@@ -235,9 +235,17 @@ class Verifier:
             except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
                 return None, _describe_failure(self.name, error)
 
-        if mode == "loose" and self.knows_loose:
-            return lambda rollout: self._decide_loosely(rollout, run)
-        return run
+        def run_loosely(rollout: Rollout) -> PlainVerdict:
+            best = run(rollout)
+            for variant in loose_variants(rollout.answer)[1:]:
+                if best[0] == self.domain.high:
+                    break
+                verdict = run(rollout.replace_answer(variant))
+                if verdict[0] is not None and (best[0] is None or verdict[0] > best[0]):
+                    best = verdict
+            return best
+
+        return run_loosely if mode == "loose" and self.knows_loose else run
 
     @property
     def sees_group(self) -> bool:
@@ -278,19 +286,6 @@ class Verifier:
         if self.wants is Rollout:
             return self.layer != "global_quality" and self.cost == "cheap"
         return not self.sees_group
-
-    def _decide_loosely(
-        self, rollout: Rollout, run: Callable[[Rollout], PlainVerdict]
-    ) -> PlainVerdict:
-        """Return the best verdict over the eight variants of `loose_variants`."""
-        best = run(rollout)
-        for variant in loose_variants(rollout.answer)[1:]:
-            if best[0] == self.domain.high:
-                break
-            verdict = run(rollout.replace_answer(variant))
-            if verdict[0] is not None and (best[0] is None or verdict[0] > best[0]):
-                best = verdict
-        return best
 
     def _read_answer(self, answer: Any) -> PlainVerdict:
         """Return what the function answered as a value of the domain and a short reason. Raises TypeError."""
@@ -404,7 +399,7 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
             "verifier",
             requested_name,
             function,
-            find=_find_registered,
+            find=lambda name: VERIFIERS[name].function if name in VERIFIERS else None,
             reserved=requested_name in JUDGED_NAMES,
         )
         hints = _read_type_hints(function)
@@ -452,11 +447,6 @@ def _refuse(allowed: str, decorated_object: Any) -> InvalidInput:
         got=describe_object(decorated_object),
         remedy="See `rubrank help extending`.",
     )
-
-
-def _find_registered(name: str) -> Callable[..., Any] | None:
-    registered = VERIFIERS.get(name)
-    return None if registered is None else registered.function
 
 
 def _load_families() -> None:

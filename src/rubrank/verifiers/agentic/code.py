@@ -423,10 +423,19 @@ def find_test_files(
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 # `from a import b` may import the module a.b.
                 imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    helpers = {
-        name for name in files if find_module_name(name) in imported and _has_checks(files[name])
-    }
-    return test_files | helpers
+    for name in files:
+        if find_module_name(name) not in imported:
+            continue
+        for node in _walk_nodes(files[name]):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            if node.name.lstrip("_").startswith(_CHECKING_VERBS):
+                inner_nodes = list(ast.walk(node))
+                names = {inner.id for inner in inner_nodes if isinstance(inner, ast.Name)}
+                asserts = any(isinstance(inner, ast.Assert) for inner in inner_nodes)
+                if asserts or "AssertionError" in names:
+                    test_files.add(name)
+    return test_files
 
 
 def _walk_nodes(source: str) -> Iterator[ast.AST]:
@@ -436,21 +445,6 @@ def _walk_nodes(source: str) -> Iterator[ast.AST]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     yield from ast.walk(tree)
-
-
-def _has_checks(source: str) -> bool:
-    """Does a function with a name such as `check_sorted` assert something?"""
-    for node in _walk_nodes(source):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if not node.name.lstrip("_").startswith(_CHECKING_VERBS):
-            continue
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Assert) or (
-                isinstance(inner, ast.Name) and inner.id == "AssertionError"
-            ):
-                return True
-    return False
 
 
 def find_module_name(name: str) -> str | None:

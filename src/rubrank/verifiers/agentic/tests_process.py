@@ -101,7 +101,16 @@ class Client:
         if isinstance(answer.get("out"), str):
             sys.stdout.write(answer["out"])
         if "error" in answer:
-            raise self._rebuild_error(*answer["error"])
+            # `Session.describe_error` in solution_process.py made it.
+            kind, builtin, arguments, text = answer["error"]
+            if builtin in _SILENT_ERRORS:
+                raise RuntimeError(f"the solution raised {builtin}: {text}")
+            raised: Any = None
+            with contextlib.suppress(Exception):  # its class may not accept these arguments
+                raised = self.decode(kind)(*(self.decode(argument) for argument in arguments))
+            if not isinstance(raised, BaseException):
+                raised = RuntimeError(f"{builtin}: {text}")
+            raise raised
         return answer
 
     def call_remote(
@@ -163,18 +172,6 @@ class Client:
         if key not in self.remotes:
             self.remotes[key] = RemoteObject(self, number, is_class, of_class)
         return self.remotes[key]
-
-    def _rebuild_error(
-        self, kind: Any, builtin: str, arguments: list[Any], text: str
-    ) -> BaseException:
-        """Return the exception that the solution raised, or a RuntimeError if it cannot be built here."""
-        if builtin in _SILENT_ERRORS:
-            return RuntimeError(f"the solution raised {builtin}: {text}")
-        try:
-            error = self.decode(kind)(*(self.decode(argument) for argument in arguments))
-        except Exception:
-            error = None
-        return error if isinstance(error, BaseException) else RuntimeError(f"{builtin}: {text}")
 
 
 def _update_in_place(old: Any, new: Any) -> Any:
@@ -445,26 +442,13 @@ def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _try_test(request: dict[str, Any], job: dict[str, Any]) -> str:
-    """Run a test once. Returns why it failed; "" if it passed."""
-    with contextlib.suppress(PipeClosed):
-        send(WRITE_END, NEW)
-    why = _run_in_fork(request, job)
-    # End the solution's child, and read away what it still had to say.
-    with contextlib.suppress(PipeClosed):
-        send(WRITE_END, END)
-        deadline = time.monotonic() + _ENDING_SECONDS
-        while _is_readable(READ_END, deadline):
-            if receive(READ_END)[0] == END:
-                break
-    return why
-
-
-def _run_in_fork(request: dict[str, Any], job: dict[str, Any]) -> str:
-    """Run a test in a child. Returns why it failed; "" if it passed.
+    """Run a test once, in a child of this process and one of the solution's. Returns why it failed; "" if it passed.
 
     The child proves that it reached the end of the test by writing a secret word. An exit code would prove nothing: a
     test that is left with `os._exit(0)` has one, too.
     """
+    with contextlib.suppress(PipeClosed):
+        send(WRITE_END, NEW)
     word = os.urandom(16).hex().encode()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -480,6 +464,13 @@ def _run_in_fork(request: dict[str, Any], job: dict[str, Any]) -> str:
     kill_group(pid)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.close(reader)
+    # End the solution's child, and read away what it still had to say.
+    with contextlib.suppress(PipeClosed):
+        send(WRITE_END, END)
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while _is_readable(READ_END, deadline):
+            if receive(READ_END)[0] == END:
+                break
     if status == word:
         return ""
     if not is_in_time:

@@ -46,8 +46,10 @@ from rubrank.verifiers.shared.language import (
 )
 from rubrank.verifiers.shared.word_tables import read_table
 
-_LONG_PROMPT = 3_000  # characters from which on only its beginning and its end are searched
-_ENDS_OF_LONG_PROMPT = 800  # characters of each that are searched
+# A prompt of more than _LONG_PROMPT characters is mostly material (an article, a source file) with an instruction
+# before or after it. Only so many characters at its beginning and its end are searched for requests. Set by hand.
+_LONG_PROMPT = 3_000
+_ENDS_OF_LONG_PROMPT = 800
 # Characters before a request in which "not" or "was" may stand ("Please do not answer in French"). Farther away, the
 # word is likely to belong to something else.
 _NEARBY = 12
@@ -57,47 +59,34 @@ _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 # What joins the names of a list: "French, German and Czech"
 _JOINT = r"\s*(?:,|and|or|&|et|und|y|/)\s*"
-# The parts of patterns that data/language_requests.tsv names in capitals.
+
+
+def _join_request_words(name: str) -> str:
+    """Return a pattern for all words of a name in data/request_words.tsv."""
+    return "|".join(row[2] for row in read_table("request_words") if row[0] == name)
+
+
+# The parts of patterns that data/language_requests.tsv names in capitals
 _PARTS = {
-    # One name or several, in a group: French; French and German
+    # One name or several, in a group: 法语; 法语和英语
     "HAN_LANGUAGES": (
         rf"((?:{UNSPACED_NAME})(?:\s*(?:和|与|及|或|、|/)\s*(?:{UNSPACED_NAME}))*)"
-        # not 法语歌 (a French song), 英文字母 (letters)
-        r"(?!名|字母|单词|标点|歌|书|课|报|考试|口语)"
+        rf"(?!{_join_request_words('NOT_A_LANGUAGE')})"
     ),
+    # The same with spaces: French; French and German
     "LANGUAGES": (
         rf"((?:{SPACED_NAME})(?:{_JOINT}(?:{SPACED_NAME}))*)"
         # The last name ends here ("Germanic" is none), and the list has no further name.
         rf"(?![^\W\d_一-鿿])(?!{_JOINT}(?:{SPACED_NAME})(?![^\W\d_]))"
-        # What may follow if the language is meant: "in French, please", not "in French restaurants", and not
-        # "in French-speaking Africa"
-        r"(?![-‐‑]\w)(?=\s*(?:$|[^\w\s]"
-        r"|(?:and|or|only|please|with|without|using|about|for|that|which|to|so|then|but|on|of|at|by|as|in|from"
-        r"|language|text|prose|script|characters|alone|exclusively|et|y|und|oder|ou|o|e|bitte|por|per|simplifi\w*"
-        r"|tradi[tc]\w*|s['’]il|uniquement|solamente|nur|только)\b"
-        r"|[\u3040-\u9fff\uac00-\ud7af]))"
+        r"(?![-‐‑]\w)"  # not "in French-speaking Africa"
+        # The end, a punctuation mark, a word that may follow, or a Chinese, Japanese or Korean character
+        rf"(?=\s*(?:$|[^\w\s]|(?:{_join_request_words('AFTER_NAME')})\b|[\u3040-\u9fff\uac00-\ud7af]))"
     ),
-    # "in simple everyday French"
-    "MANNER": (
-        r"(?:(?:the|simple|plain|fluent|formal|informal|modern|proper|standard|natural|american|british|brazilian"
-        r"|mexican|canadian|good|correct|perfect|idiomatic|everyday|easy|basic|clear)\s+){0,3}"
-    ),
+    "MANNER": rf"(?:(?:{_join_request_words('MANNER_WORD')})\s+){{0,3}}",
     "SAME_SENTENCE": r"[^.!?\n]{0,150}?",
-    # How verbs that make an answer, and nouns for one, begin
-    "WRITE": (
-        "answer|respond|repl[yi]|response|writ(?:e|ten|ing)|rewrite|describe|summari[sz]e|speak|output|draft|compose"
-        "|tell|express|put|phrase|give|generate|continue|explain|list|create|produce|provide|text|poem|story|letter"
-        "|discuss|introduce|narrate|prepare|make|outline|present|analy[sz]e|compare|define|elaborate|talk|recite|sing"
-        "|greet|name|paraphrase|report|comment|state|suggest|recommend|show|teach|essay|article|email|entire"
-        "|everything|all"
-    ),
-    # 写 (write), 生成 (generate), 总结 (summarise) …
-    "MAKE": "写|寫|生成|撰写|创作|扩写|改写|总结|输出|给出|提供|介绍|作成|書",
-    # What is made: 文章 (article), 新闻 (news) …
-    "PRODUCT": (
-        "文章|作文|新闻|小说|论文|推文|主持稿|评论|邮件|诗|信|对话|版|文案|介绍|短文|歌词|报道|演讲|回答|回复|输出|翻译"
-        "|译文|摘要|总结|故事|题|简历|台词|剧本|散文|日记|广告|标语|口号|说明"
-    ),
+    "WRITE": _join_request_words("WRITE"),
+    "MAKE": _join_request_words("MAKE"),
+    "PRODUCT": _join_request_words("PRODUCT"),
 }
 
 
@@ -154,7 +143,6 @@ def find_request(prompt: str) -> Request:
     instructions = QUOTED.sub(" ", "\n".join(split_code(unquoted)[0]))
     if not NAMED.search(instructions.lower()) and "译" not in instructions:
         return Request()
-    # A long prompt is mostly material, which may speak of any language: requests are at its ends.
     if len(instructions) > _LONG_PROMPT:
         instructions = (
             f"{instructions[:_ENDS_OF_LONG_PROMPT]}\n\n{instructions[-_ENDS_OF_LONG_PROMPT:]}"
@@ -213,15 +201,26 @@ def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
 _SENTENCE_END = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
 # Characters of Chinese, Japanese and Korean
 _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
-# The limits from here on were adjusted by hand; docs/gates.md has the share of false alarms with them.
+# The limits from here on were adjusted by hand; docs/gates.md has the share of false alarms with them. "Letters" are
+# those that `weigh` counts; "confidence" is that of `detect_language`, 0 to 1.
 LEAST = 12
-"""Letters from which a sentence shows its language; a Chinese character is worth three."""
-_CLEAR = 0.25  # sureness from which a sentence counts for its language
-_BLOCK_LETTERS = 100  # of a block of lines, see `find_switch`
-_SURE_OF_BLOCK = 0.8
-_LEAST_SWITCHED = 180  # letters in another language that are more than a quotation
-_SHORT_RULES = 200  # characters: a shorter system prompt only greets
-_MOST_CHARACTERS = 200_000
+"""Letters from which a sentence shows its language: two or three words, or four Chinese characters."""
+_CLEAR = (
+    0.25  # confidence from which a sentence counts for its language: many sentences are averaged
+)
+_QUITE_SURE = 0.5  # confidence in a single quotation or sentence
+_BLOCK_LETTERS = (
+    100  # of a block of lines in `find_switch`: about 20 words, of which the statistics are sure
+)
+_SURE_OF_BLOCK = 0.8  # confidence
+_LEAST_SWITCHED = (
+    180  # letters in another language at the end that are more than a quotation: two such blocks
+)
+_SHORT_RULES = (
+    200  # characters: a shorter system prompt only greets ("You are a helpful assistant.")
+)
+_MOST_CHARACTERS = 200_000  # of an answer: bounds the time; hardly any answer is a tenth as long
+_MOST_QUOTATIONS = 50  # in which the languages asked for are looked for, for the same reason
 # Signs of code: braces, x = 1, f(, obj.method, "import os", "key: value"
 _CODE = re.compile(
     r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b"
@@ -295,11 +294,11 @@ def measure_within(text: str, languages: Collection[str]) -> float:
 
 def quotes_language(text: str, languages: Collection[str]) -> bool:
     """Is a sentence or phrase in these languages quoted, as in: the translation is "Das Wetter ist schön"?"""
-    for span in QUOTED.findall(extract_prose(text[:_MOST_CHARACTERS]))[:50]:
+    for span in QUOTED.findall(extract_prose(text[:_MOST_CHARACTERS]))[:_MOST_QUOTATIONS]:
         if weigh(span) < LEAST:
             continue
         code, sure = detect_language(span)
-        if code in languages and sure >= 0.5:
+        if code in languages and sure >= _QUITE_SURE:
             return True
     return False
 
@@ -309,7 +308,16 @@ def find_switch(text: str, languages: Collection[str]) -> str:
 
     Both parts must be long enough to be sure, so that a foreign title or quotation is no change.
     """
-    blocks = _merge_lines(extract_prose(text[:_MOST_CHARACTERS]))
+    # Join lines with their neighbours until each block is long enough to be sure of its language.
+    blocks: list[str] = []
+    block_size = _BLOCK_LETTERS
+    for line in filter(str.strip, extract_prose(text[:_MOST_CHARACTERS]).splitlines()):
+        if block_size >= _BLOCK_LETTERS:
+            blocks.append(line)
+            block_size = 0
+        else:
+            blocks[-1] += "\n" + line
+        block_size += weigh(line)
     # Letters of each other language at the end.
     sizes: dict[str, int] = {}
     while blocks and is_in_other_language(blocks[-1], languages):
@@ -327,20 +335,6 @@ def find_switch(text: str, languages: Collection[str]) -> str:
     is_one_language = sizes[language] >= 0.9 * sum(sizes.values())
     is_long = sizes[language] >= max(_LEAST_SWITCHED, 0.15 * weigh(text[:_MOST_CHARACTERS]))
     return language if has_beginning and is_one_language and is_long else ""
-
-
-def _merge_lines(prose: str) -> list[str]:
-    """Join lines with their neighbours until each block is long enough to be sure of its language."""
-    blocks: list[str] = []
-    size = _BLOCK_LETTERS
-    for line in filter(str.strip, prose.splitlines()):
-        if size >= _BLOCK_LETTERS:
-            blocks.append(line)
-            size = 0
-        else:
-            blocks[-1] += "\n" + line
-        size += weigh(line)
-    return blocks
 
 
 def _split_pieces(text: str) -> list[str]:
@@ -453,25 +447,19 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
             continue
         # A few Latin letters in a Chinese prompt may be names.
         is_much = script != "Latin" or n >= 0.1 * total or n >= 40
-        if is_much or len(_QUOTED_WORDS.findall(prompt)) >= 2:
-            more, certain = _find_languages_of_script(letters, script)
-            languages |= more
-            sure = sure and certain
+        if not is_much and len(_QUOTED_WORDS.findall(prompt)) < 2:
+            continue
+        main, certainty = detect_language(letters)
+        languages.add(main)
+        for piece in merge_sentences(letters):
+            code, confidence = detect_language(piece)
+            if confidence >= _QUITE_SURE:
+                languages.add(code)
+        if certainty < SURE:
+            sure = False
+            if script == "Latin":
+                languages.add("en")
     return frozenset(languages - {""}), sure
-
-
-def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool]:
-    """Return the languages of the sentences, and whether that of the whole is certain."""
-    main, certainty = detect_language(letters)
-    languages = {main}
-    for piece in merge_sentences(letters):
-        code, sure = detect_language(piece)
-        if sure >= 0.5:
-            languages.add(code)
-    is_certain = certainty >= SURE
-    if not is_certain and script == "Latin":
-        languages.add("en")
-    return languages, is_certain
 
 
 def _drop_code(prompt: str) -> str:

@@ -186,7 +186,15 @@ class _Parser:
             below = self._parse_atom(depth + 1)
             return above / below
         if token in ("√", "\\sqrt"):
-            return self._parse_root(depth)
+            _check_depth(depth)
+            order = 2.0
+            if self._peek() == "[":  # \sqrt[3]{8}
+                self._take()
+                order = self._parse_brackets("[", depth)
+            radicand = self._parse_atom(depth + 1)
+            if radicand < 0 or order == 0:
+                raise _NotAnExpressionError
+            return float(radicand ** (1 / order))
         raise _NotAnExpressionError
 
     def _parse_brackets(self, opening: str, depth: int) -> float:
@@ -194,14 +202,3 @@ class _Parser:
         if self._take() != {"(": ")", "{": "}", "[": "]"}[opening]:
             raise _NotAnExpressionError
         return value
-
-    def _parse_root(self, depth: int) -> float:
-        _check_depth(depth)
-        order = 2.0
-        if self._peek() == "[":
-            self._take()
-            order = self._parse_brackets("[", depth)
-        value = self._parse_atom(depth + 1)
-        if value < 0 or order == 0:
-            raise _NotAnExpressionError
-        return float(value ** (1 / order))

@@ -225,7 +225,9 @@ def find_choice(
     finder = _get_finder(options)
     text = replace_surrogates(text[-TAIL:])
     if options.isascii():
-        text = _LOOKALIKE.sub(_replace_lookalike, text)
+        text = _LOOKALIKE.sub(
+            lambda match: _LOOKALIKES.get(match[0]) or unicodedata.normalize("NFKC", match[0]), text
+        )
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
     reading = read_answer(text, marks)
     if reading.explicit:
@@ -252,10 +254,6 @@ def find_choice(
         if letters:
             return Choice(letters, how)
     return Choice("", f"none of {', '.join(extractors)}")
-
-
-def _replace_lookalike(match: re.Match[str]) -> str:
-    return _LOOKALIKES.get(match[0]) or unicodedata.normalize("NFKC", match[0])
 
 
 def _find_stated(text: str, finder: _MentionFinder) -> str:

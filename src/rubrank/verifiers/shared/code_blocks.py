@@ -102,20 +102,17 @@ def is_same_output(expected: str, written: str, compare: Compare, tolerance: flo
     written_tokens = written.split()
     if len(expected_tokens) != len(written_tokens):
         return False
-    return all(
-        _is_same_token(a, b, tolerance)
-        for a, b in zip(expected_tokens, written_tokens, strict=True)
-    )
-
-
-def _is_same_token(expected: str, written: str, tolerance: float) -> bool:
-    if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(written)):
-        # NaN comes from a calculation that failed, so no output is right.
-        is_nan = expected.lower().strip("+-") == "nan"
-        return expected == written and not is_nan
-    number = float(expected)
-    allowed_difference = tolerance * max(1.0, abs(number))
-    return expected == written or abs(number - float(written)) <= allowed_difference
+    for left, right in zip(expected_tokens, written_tokens, strict=True):
+        if _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right):
+            number = float(left)
+            allowed_difference = tolerance * max(1.0, abs(number))
+            is_same = left == right or abs(number - float(right)) <= allowed_difference
+        else:
+            # NaN comes from a calculation that failed, so no output is right.
+            is_same = left == right and left.lower().strip("+-") != "nan"
+        if not is_same:
+            return False
+    return True
 
 
 _MOST_CHARACTERS = 200_000  # characters that are scanned; longer Python is not parsed

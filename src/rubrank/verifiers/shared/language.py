@@ -28,22 +28,35 @@ from typing import Any
 
 from rubrank.verifiers.shared.word_tables import read_table, read_words
 
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+# All were set by hand. docs/gates.md has the false alarms of WrongLanguage, which are measured with them.
+
 SURE = 0.7
 """From this confidence on, the statistics were never wrong on the texts that they were compared on."""
 _NEARLY_CERTAIN = 0.95  # confidence from which on very few words are enough
 _NEGLIGIBLE = 0.05  # probability of a language below which it is excluded
-_MOST_CHARACTERS = 10_000  # looked at; more changes nothing but the time
-_MOST_LETTERS = 600  # handed to the statistics
+# Characters of a text that are read, and letters of them that the statistics get. More changes nothing but the time.
+_MOST_CHARACTERS = 10_000
+_MOST_LETTERS = 600
 _MOST_CHARACTERS_FOR_SMALL_WORDS = 4_000
-# A text is prose if it has this many different words that begin small (fewer may be in names), or this many words.
+# A text in Latin letters is prose, and not only names and titles ("Casa Lume, Bergen"), if it has so many different
+# words that begin with a small letter, or so many words of any kind.
 _FEWEST_SMALL_WORDS = 4
 _FEWEST_SMALL_WORDS_IF_CERTAIN = 2
 _FEWEST_WORDS = 40
-# Small words decide the language if there are this many, which are this share of all words.
+# Small words ("the", "and") decide the language if there are so many, and if they are this share of all words. In
+# English answers about a third of all words are in the list, in a list of English names hardly any.
 _FEWEST_DECIDING_WORDS = 10
 _LEAST_DECIDING_SHARE = 0.25
-_LEAST_KANA_SHARE = 0.05  # kana per Chinese character from which on a text is Japanese
-_MOST_WITHOUT_KANA = 30  # Chinese characters that a Japanese text may have without any kana
+_LEAST_KANA_SHARE = (
+    0.05  # kana per Chinese character from which on a text is Japanese; Chinese quotes fewer
+)
+_MOST_WITHOUT_KANA = (
+    30  # Chinese characters that a Japanese text, such as a headline, may have without any kana
+)
+
+# ---- patterns --------------------------------------------------------------------------------------------------------
 
 # Code in fences, addresses, LaTeX commands, snake_case and calls()
 _NO_PROSE = re.compile(
@@ -59,19 +72,13 @@ _IN_NAMES = re.compile(
 _FOREIGN_WORD = re.compile(r"(?<![^\W_])[a-z]*[ß-öø-ÿā-ž][a-zß-öø-ÿā-ž]*(?![^\W_])")
 
 
-def _write_letter_class(code_points: str) -> str:
-    """Write the letters of a script as a character class: "0041-005A 00AA" → "A-Zª"."""
-    ranges = []
-    for entry in code_points.split():
-        ranges.append("-".join(chr(int(end, 16)) for end in entry.split("-")))
-    return "".join(ranges)
-
-
-LETTERS = {
-    script: _write_letter_class(code_points) for script, code_points, _ in read_table("scripts")
-}
-"""The letters of each script, to be put into a character class."""
-_LANGUAGES_OF_SCRIPT = {script: languages.split() for script, _, languages in read_table("scripts")}
+LETTERS: dict[str, str] = {}
+"""The letters of each script, to be put into a character class: "A-Zª…". The table has "0041-005A 00AA …"."""
+_LANGUAGES_OF_SCRIPT: dict[str, list[str]] = {}
+for _script, _code_points, _codes in read_table("scripts"):
+    _ranges = [entry.split("-") for entry in _code_points.split()]
+    LETTERS[_script] = "".join("-".join(chr(int(end, 16)) for end in ends) for ends in _ranges)
+    _LANGUAGES_OF_SCRIPT[_script] = _codes.split()
 _ONLY_LANGUAGE = {
     script: codes[0] for script, codes in _LANGUAGES_OF_SCRIPT.items() if len(codes) == 1
 }

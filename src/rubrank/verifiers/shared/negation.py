@@ -50,12 +50,15 @@ from rubrank._plain import word_set
 from rubrank.verifiers.shared.language import detect_language, get_script
 from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
-_MOST_CHARACTERS = 2_000  # of a sentence
-_MOST_WORDS = 100  # of a claim or a clause
+_MOST_CHARACTERS = 2_000  # of a sentence; what is longer is a list or code, and only costs time
+_MOST_WORDS = (
+    100  # of a claim or a clause, because each word of one is compared with each of the other
+)
 _LEAST_CONFIDENCE = 0.5  # below it, Latin letters are read as English
-_NEARBY = 30  # characters before a cue that are searched for the last word
-# Likeness (0 to 1) from which two words differ in their endings only (approve, approved), and from which they may be
-# forms of one word (rise, rose; but also meet, merger).
+_NEARBY = 30  # characters before a cue that are searched for the last word: the longest words have about as many
+# Likeness by difflib, 0 to 1. From _SAME_STEM on, two words differ in their endings only: approve and approved have
+# 0.93, open and opened 0.8. From _MAYBE_SAME_WORD on, they may be forms of one word: rise and rose have 0.75. Meet and
+# merger have 0.6, though; so the rest of the clause must speak of the claim, too.
 _SAME_STEM = 0.8
 _MAYBE_SAME_WORD = 0.6
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
@@ -80,7 +83,16 @@ class Denial:
     """An English verb is denied: "did not open", "was not signed"."""
 
     def denies(self, claim: str) -> bool | None:
-        """Is the claim denied? None if that cannot be told: the cue may belong to an expression beside the claim."""
+        """Is the claim denied? None if that cannot be told: the cue may belong to an expression beside the claim.
+
+        The decision depends on the denied word that is nearest to the cue:
+
+            denial                            claim                  nearest    result
+            "did not approve the merger"      "approved the merger"  approve    True: a form of "approved"
+            "did not go home"                 "went home"            go         True: nothing else in the clause
+                                                                                can stand for "went"
+            "did not hesitate to approve it"  "approved it"          hesitate   None: "approve" is in the clause
+        """
         small_words = _read_phrases(self.language, "small word")
         if self.is_narrow:
             if self.language in ("zh", "ja"):
@@ -93,15 +105,17 @@ class Denial:
             return None
         if self.language in ("zh", "ja"):
             return True if self._is_cue_beside(claim) else None
+
         words = _split_words(self.denied)
         if self.is_behind:
             words.reverse()
-        # The nearest word to the cue that is no small word; if there are only small words, the nearest of them.
+        # If there are only small words, the first of them is the nearest.
         nearest = next((word for word in words if word not in small_words), "".join(words[:1]))
         claim_words = _split_words(claim)[:_MOST_WORDS]
         if nearest in claim_words:
             return True
-        # The word may be another form of a word of the claim, one that the clause does not have: "rise" for "rose".
+
+        # The nearest word may be another form of a lost word: one of the claim that the clause does not have.
         clause_words = _split_words(self.part)[:_MOST_WORDS]
         important_words = [word for word in claim_words if word not in small_words]
         lost_words = [word for word in important_words if word not in clause_words]
@@ -115,14 +129,11 @@ class Denial:
             return True
         if not self.denies_verb:
             return None
-        # "did not go" for "went"; but not "did not hesitate to approve" for "approved".
+
+        # An irregular verb: the denied verb stands for a lost word that no word of the clause is a form of.
         for word in lost_words:
-            forms = [
-                clause_word
-                for clause_word in clause_words
-                if _measure_likeness(clause_word, word, "en") >= _MAYBE_SAME_WORD
-            ]
-            if not forms:
+            likenesses = [_measure_likeness(other, word, "en") for other in clause_words]
+            if max(likenesses, default=0.0) < _MAYBE_SAME_WORD:
                 return True
         return None
 
@@ -307,9 +318,8 @@ _LONE_CUES = word_set(
 _NEXT_WORDS = re.compile(
     r"\s*(?:[^\W\d_]{1,3}\s+){0,2}(?:[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*){0,3}|[\w'’-]+)"
 )
-_NEXT_CHARACTERS = re.compile(
-    r"\w{1,2}"
-)  # the same in Chinese, where a word mostly has two characters
+# The same in Chinese, where a word mostly has two characters
+_NEXT_CHARACTERS = re.compile(r"\w{1,2}")
 # The words before a cue that it denies: one word (Korean 동의), or characters up to a particle and this particle
 # (Japanese 許可を, but not all of 彼は許可を).
 _LAST_WORDS = re.compile(r"\S+\s*\Z")

@@ -186,7 +186,20 @@ def split_newspaper_sentences(text: str, language: str = "en") -> list[str]:
         else:
             starts.append(ends[-1])
     ends.append(len(text.rstrip()))
-    return _move_closing_quotes(text, starts, ends)
+
+    # Closing quotes and brackets at the start of a sentence belong to the one before it.
+    sentences: list[str] = []
+    moved_to = 0  # where the marks end that the previous sentence has taken
+    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        start = max(start, moved_to)
+        if i + 1 < len(starts):
+            closing = _CLOSING.match(text, starts[i + 1], ends[i + 1])
+            if closing:
+                end = closing.start() + len(closing[0].rstrip())
+                moved_to = closing.end()
+        sentence = text[start:end].rstrip()
+        sentences.append(sentence.lstrip() if i else sentence)
+    return [sentence for sentence in sentences if sentence]
 
 
 def _ends_sentence(head: str, after: str, language: str) -> bool:
@@ -224,22 +237,6 @@ def _starts_sentence(after: str, language: str) -> bool:
     return after.rstrip(string.punctuation).lower() in _read_word_list(
         "newspaper_starters", language
     )
-
-
-def _move_closing_quotes(text: str, starts: list[int], ends: list[int]) -> list[str]:
-    """Return the sentences, with closing quotes and brackets given back to the sentence that they close."""
-    sentences: list[str] = []
-    moved_to = 0  # where the marks end that the previous sentence has taken
-    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        start = max(start, moved_to)
-        if i + 1 < len(starts):
-            closing = _CLOSING.match(text, starts[i + 1], ends[i + 1])
-            if closing:
-                end = closing.start() + len(closing[0].rstrip())
-                moved_to = closing.end()
-        sentence = text[start:end].rstrip()
-        sentences.append(sentence.lstrip() if i else sentence)
-    return [sentence for sentence in sentences if sentence]
 
 
 # Marks that are tokens of their own: "...", "--", brackets, quotes; a comma or colon unless a digit follows (3,50)

@@ -76,7 +76,15 @@ def check() -> Check:
         refused = str(error)
     except ValueError:  # the attacks did not report
         holds = {}
-    return Check(holds, walls, refused, _describe_machine())
+    landlock = read_landlock_version() if sys.platform == "linux" else 0
+    machine = {
+        "kernel": f"{platform.system()} {platform.release()}",
+        "user": "root" if os.geteuid() == 0 else "not root",
+        "landlock": f"version {landlock}" if landlock else "none",
+        "bubblewrap": shutil.which("bwrap") or "none",
+        "allowed to be open": ", ".join(sorted(sandbox.read_allowed_walls())) or "nothing",
+    }
+    return Check(holds, walls, refused, machine)
 
 
 @contextmanager
@@ -109,14 +117,3 @@ def _is_alive(pid: int) -> bool:
     # The state follows the name, which stands in brackets and may contain anything.
     state = status.rpartition(")")[2].split()[0]
     return state in ("S", "R", "D")
-
-
-def _describe_machine() -> dict[str, str]:
-    version = read_landlock_version() if sys.platform == "linux" else 0
-    return {
-        "kernel": f"{platform.system()} {platform.release()}",
-        "user": "root" if os.geteuid() == 0 else "not root",
-        "landlock": f"version {version}" if version else "none",
-        "bubblewrap": shutil.which("bwrap") or "none",
-        "allowed to be open": ", ".join(sorted(sandbox.read_allowed_walls())) or "nothing",
-    }
