@@ -94,7 +94,7 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
     problems = {  # what batches can be used with → whether these settings violate it
         "used with a reply cache: set cache: FILE in the judges": judges.cache is None,
         "used without `cache_only`": judges.cache_only,
-        "used without most_cost: a batch is paid for as a whole (see --dry-run --batch)": (
+        "used without most_cost: a batch is paid for as a whole (a dry run shows its cost)": (
             judges.most_cost is not None
         ),
         "used without a deadline: a batch takes up to a day": judges.deadline is not None,

@@ -21,23 +21,8 @@ Random numbers depend only on names (seed, group, criterion …), never on the b
 `Random.random()` is used, whose numbers Python promises to keep: an order is part of a prompt, and a prompt that
 changed would miss the cache.
 
-Adaptive designs look at what was answered so far and choose the pairs round by round:
-
-    swiss      every round pairs all responses; each pair is the one that promises the most information
-    bracket    responses with fewer than two losses play on, against others with as many losses
-    pivot      every round compares all responses of a part with one of them, which then divides the part
-
-    choose_next_round("swiss", 8, {}, 0, rank)                        pairs of the first round
-    choose_next_round("swiss", 8, {(0, 3): 1.0, …}, 1, rank)          pairs of the second round, [] when it is over
-
-All take about as many comparisons as there are responses in a round, so O(G) for a few rounds, where all pairs would be
-O(G²). A round is chosen from the Bradley–Terry fit of all answers so far. The information that a comparison promises is
-
-    ½ log(1 + p (1 − p) v)        p: probability that i wins, v: variance of u_i − u_j (Laplace approximation)
-
-the expected gain in the entropy of the fit: large for responses that are close, or of which little is known. All
-answers of a round count before the next one is chosen, and ties are broken by a seeded rank, so the design depends on
-the seed and the answers alone, never on the order in which answers arrive. A pair is never asked twice.
+Adaptive designs ("swiss", "bracket", "pivot") choose the pairs round by round, from the answers so far: see
+`choose_next_round`.
 """
 
 from __future__ import annotations
@@ -227,7 +212,24 @@ def count_most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
 def choose_next_round(
     design: AdaptiveDesign, n: int, answers: Mapping[Pair, float], number: int, rank: Sequence[int]
 ) -> list[Pair]:
-    """Return the pairs (i < j) of the next round; empty if there is nothing left to compare.
+    """Return the pairs (i < j) of the next round of an adaptive design; empty if there is nothing left to compare.
+
+        choose_next_round("swiss", 8, {}, 0, rank)                        pairs of the first round
+        choose_next_round("swiss", 8, {(0, 3): 1.0, …}, 1, rank)          pairs of the second round, [] when it is over
+
+        swiss      every round pairs all responses; each pair is the one that promises the most information
+        bracket    responses with fewer than two losses play on, against others with as many losses
+        pivot      every round compares all responses of a part with one of them, which then divides the part
+
+    A round takes about as many comparisons as there are responses, so a few rounds take O(G), where all pairs would be
+    O(G²). A round is chosen from the Bradley–Terry fit of all answers so far. The information that a comparison
+    promises is the expected gain in the entropy of the fit:
+
+        ½ log(1 + p (1 − p) v)        p: probability that i wins, v: variance of u_i − u_j (Laplace approximation)
+
+    It is large for responses that are close, or about which little is known. All answers of a round count before the
+    next one is chosen, and ties are broken by a seeded rank. So the design depends on the seed and the answers alone,
+    never on the order in which answers arrive. A pair is never asked twice.
 
     answers: the pairs so far → 1 if i is better, 0 if j is, fractions between; NaN if no answer came.
     number: of the round, from 0. rank: a random order of the responses, which breaks ties.

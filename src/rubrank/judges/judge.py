@@ -86,9 +86,23 @@ _KINDS_OF_SETTING: dict[str, tuple[str, ...]] = {
 
 # Settings that a member takes from its panel if it leaves them out.
 _INHERITED = {
-    *("sampling", "language", "order", "prompt", "timeout", "retry", "examples", "seed", "samples"),
-    *("expected", "probabilities", "both_orders", "pairs", "rounds", "passes"),
-    *("request_tokens", "state_tokens"),
+    "sampling",
+    "language",
+    "order",
+    "prompt",
+    "timeout",
+    "retry",
+    "examples",
+    "seed",
+    "samples",
+    "expected",
+    "probabilities",
+    "both_orders",
+    "pairs",
+    "rounds",
+    "passes",
+    "request_tokens",
+    "state_tokens",
 }
 
 

@@ -45,7 +45,7 @@ def choose_batch_endpoint(judge: Judge) -> Endpoint:
             "kind",
             allowed="one whose calls are chat completions",
             got="'decision'",
-            remedy="Grade without --batch.",
+            remedy="Grade without `batch`.",
         )
     return max(judge.endpoints, key=lambda endpoint: endpoint.weight)
 

@@ -22,27 +22,7 @@ Which pairs are compared depends only on the size of the group (`plan_pairs`), s
 rollouts are there. Pairs of rollouts that take no part are replaced
 (`design.choose_pairs_among`). Duplicate rollouts are shown once: they tie, and share the outcomes of the one shown.
 
-A group that is not complete yet: its pairs are judged as the rollouts arrive (`Arrivals`), and the replies kept
-(`Memo`).
-
-    arrivals = Arrivals(judges, "step-3/7", criteria, size=8)
-    arrivals.add(4, rollout, wanted_K)      the first of its group: []
-    arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
-
-`wanted_K` says for each of the K criteria whether it is to be judged for this rollout.
-The design (which pairs are compared) depends only on the size of the group. It is a set of pairs of places, where the
-place of a rollout is its number among its siblings. So the order of arrival does not matter: a run that is repeated, or
-resumed after a kill, asks for the same pairs, finds them in the cache, and gives the same rewards. A design that
-followed the order of arrival would be connected at any time, but would pay for other pairs whenever that order changed.
-If a rollout is missing in the end, `design.choose_pairs_among` adds pairs within the same budget, so that the rest is
-connected.
-
-Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as one
-that came whole; only calls that are not in the memo are sent. These wait until the group is complete:
-- judges that rank lists, or choose pairs round by round;
-- panels whose members have different designs;
-- criteria that a program decides for some rollouts;
-- all comparisons, if a hard gate needs the whole group.
+The pairs of a group that is not complete yet can be judged as its rollouts arrive: see `Arrivals`.
 """
 
 from __future__ import annotations
@@ -527,6 +507,23 @@ class ArrivedGroup:
 
 class Arrivals:
     """The rollouts of one group that have arrived, and the pairs that each new one makes with them.
+
+        arrivals = Arrivals(judges, "step-3/7", criteria, size=8)
+        arrivals.add(4, rollout, wanted_K)      the first of its group: []
+        arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
+
+    The design (which pairs are compared) depends only on the size of the group. It is a set of pairs of places, where
+    the place of a rollout is its number among its siblings. So the order of arrival does not matter: a run that is
+    repeated, or resumed after a kill, asks for the same pairs, finds them in the cache, and gives the same rewards. A
+    design that followed the order of arrival would pay for other pairs whenever that order changed. If a rollout is
+    missing in the end, `design.choose_pairs_among` adds pairs within the same budget, so that the rest is connected.
+
+    Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as
+    one that came whole; only calls that are not in the memo are sent. These wait until the group is complete:
+    - judges that rank lists, or choose pairs round by round;
+    - panels whose members have different designs;
+    - criteria that a program decides for some rollouts;
+    - all comparisons, if a hard gate needs the whole group.
 
     size: how many rollouts are expected; None: not known, so that only judges that compare all pairs are asked ahead.
     """

@@ -1,56 +1,8 @@
-"""Several judges for one question: panels, whose answers are combined, and cascades, with a better judge in reserve.
+"""Several judges for one question.
 
-Panel. Several answers to the same question, from several judges or several samples of one judge, become one.
-
-    members: [a, b, c]             three judges answer the same questions
-    samples: 5                     one judge is asked five times (give it a temperature above 0)
-    members and samples            each member is asked that many times
-
-A setting that a member leaves out (sampling, language, passes, pairs, samples …) is taken from the panel.
-
-How verdicts are combined:
-
-    majority    the most frequent value (default). A tie goes to the tied value nearest the median of all answers; if
-                two are equally near, to the less favourable one. The result is a value of the criterion's domain. If
-                all answers differ, as on a continuous domain, it is the median answer.
-    mean        a fraction: two of three said 1 → 0.67. It may lie between the values of the domain. That does not
-                matter for rankings, but it means that a single dissenting member stops a rollout at a hard gate.
-    median      for an even number of answers, the mean of the two middle ones: it may lie between the values too.
-
-How sure they are together is kept as probabilities over the values: the share of the answers, or the mean of the
-members' own probabilities where they have some.
-
-Outcomes of comparisons are always the mean over the members that compared the pair; `combine` does not apply to them:
-three members, two of whom prefer i, give 0.67.
-
-Members that do not answer are left out; if no member answers, the answer is missing, with all reasons. `asked` and
-`lost` count the answers of every member, and `missing` has the reasons, so that a member that fails is noticed.
-
-Calibration. What a judge says is 80% likely should be so in 80% of the cases.
-
-    fit_isotonic([0.1, 0.4, 0.8, 0.9], [0, 1, 0, 1])      ((0.1, 0.0), (0.4, 0.5), (0.8, 0.5), (0.9, 1.0))
-
-A distribution over ordered levels is calibrated by its cumulative probabilities P(value ≥ level): one rising function
-for each criterion maps what the judge says to the frequency that was observed (isotonic regression), so the result is a
-distribution again. `rubrank judge calibrate` fits it, the setting `calibration` of a judge applies it.
-
-Cascade. A cheap judge decides where it is sure; a better one is asked about the rest.
-
-    - name: quick
-      kind: decision
-      endpoints: […]
-      escalate: 0.15                       at most 15% of its answers go to the fallback, the least sure first
-      fallback: {kind: absolute, endpoints: […]}
-
-    escalate: {threshold: 0.4, thresholds: {Tone: 0.2}}      or those below a margin; `rubrank judge calibrate` finds it
-
-How sure an answer is, is the margin of its distribution: by how much the likeliest value is more probable than the
-next. A missing answer is escalated first. Which cells are escalated depends on the question alone (the group, or the
-single response that a trainer has so far), not on other groups, so a run that is repeated escalates the same ones. A
-share that is not a whole number of cells is rounded by a seeded draw: one of four cells at 25%, on average, and never
-more than one beyond the share.
-
-If the fallback does not answer, the answer of the cheap judge is used; the failure counts as missing.
+Panel                    several answers to the same question become one
+calibrate_judgment       probabilities are corrected by how often a judge was right
+choose_escalated         a cascade: the answers that a cheap judge is not sure of go to a better one
 """
 
 from __future__ import annotations
@@ -109,7 +61,20 @@ class SampledAsker(WrappedAsker):
 
 
 class Panel:
-    """Runs another kind once for every member and sample, and combines the judgments."""
+    """Runs another kind once for every member and sample, and combines the judgments.
+
+        members: [a, b, c]             three judges answer the same questions
+        samples: 5                     one judge is asked five times (give it a temperature above 0)
+        members and samples            each member is asked that many times
+
+    A setting that a member leaves out (sampling, language, passes, pairs, samples …) is taken from the panel.
+
+    Verdicts are combined by `combine_verdicts`. Outcomes of comparisons are always the mean over the members that
+    compared the pair; `combine` does not apply to them: three members, two of whom prefer i, give 0.67.
+
+    Members that do not answer are left out; if no member answers, the answer is missing, with all reasons. `asked` and
+    `lost` count the answers of every member, and `missing` has the reasons, so that a member that fails is noticed.
+    """
 
     def __init__(self, kind: JudgeKind) -> None:
         self._kind = kind
@@ -179,7 +144,18 @@ def _combine_scores(
 def combine_verdicts(
     verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine
 ) -> Verdict:
-    """Combine several verdicts into one; its reason says how it was reached."""
+    """Combine several verdicts into one; its reason says how it was reached.
+
+        majority    the most frequent value (default). A tie goes to the tied value nearest the median of all answers;
+                    if two are equally near, to the less favourable one. The result is a value of the criterion's
+                    domain. If all answers differ, as on a continuous domain, it is the median answer.
+        mean        a fraction: two of three said 1 → 0.67. It may lie between the values of the domain. That does not
+                    matter for rankings, but it means that a single dissenting member stops a rollout at a hard gate.
+        median      for an even number of answers, the mean of the two middle ones: it may lie between the values too
+
+    How sure they are together is kept as probabilities over the values: the share of the answers, or the mean of the
+    members' own probabilities where they have some.
+    """
     answered = [verdict for verdict in verdicts if verdict.value is not None]
     values = [verdict.score for verdict in answered]
     lost = Counter(verdict.reason for verdict in verdicts if verdict.value is None)
@@ -189,7 +165,6 @@ def combine_verdicts(
     if combine == "majority":
         counts = Counter(values)
         tied = [value for value in counts if counts[value] == max(counts.values())]
-        # The one nearest the median, and of two equally near the less favourable.
         sign = 1.0 if criterion.direction == "higher" else -1.0
         middle = median(values)
         value = min(tied, key=lambda value: (abs(value - middle), sign * value))
@@ -241,6 +216,14 @@ def _combine_outcomes(
 
 
 # -------------------------------------------------------------------------------------------------------- calibration
+#
+# What a judge says is 80% likely should be so in 80% of the cases.
+#
+#     fit_isotonic([0.1, 0.4, 0.8, 0.9], [0, 1, 0, 1])      ((0.1, 0.0), (0.4, 0.5), (0.8, 0.5), (0.9, 1.0))
+#
+# A distribution over ordered levels is calibrated by its cumulative probabilities P(value ≥ level): one rising function
+# for each criterion maps what the judge says to the frequency that was observed (isotonic regression). So the result is
+# a distribution again. `rubrank judge calibrate` fits the function, the setting `calibration` of a judge applies it.
 
 Knots: TypeAlias = tuple[tuple[float, float], ...]
 """Pairs of a probability that the judge states and the one that is right; neither falls from pair to pair."""
@@ -328,6 +311,24 @@ def calibrate_judgment(judgment: Judgment, question: Question, judge: Judge) -> 
 
 
 # ------------------------------------------------------------------------------------------------------------ cascade
+#
+# A cheap judge decides where it is sure; a better one is asked about the rest.
+#
+#     - name: quick
+#       kind: decision
+#       endpoints: […]
+#       escalate: 0.15                       at most 15% of its answers go to the fallback, the least sure first
+#       fallback: {kind: absolute, endpoints: […]}
+#
+#     escalate: {threshold: 0.4, thresholds: {Tone: 0.2}}      or those below a margin (`rubrank judge calibrate`)
+#
+# The margin of an answer says how sure it is: by how much the likeliest value is more probable than the next. A missing
+# answer is escalated first. If the fallback does not answer, the answer of the cheap judge is used, and the failure
+# counts as missing.
+#
+# Which cells are escalated depends on the question alone (the group, or the single response that a trainer has so far),
+# not on other groups, so a run that is repeated escalates the same ones. A share that is not a whole number of cells is
+# rounded by a seeded draw: one of four cells at 25%, on average, and never more than one beyond the share.
 
 _MISSING = -1.0  # less sure than any answer
 

@@ -125,7 +125,12 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         return Statements(text, (value,))
 
     def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
-        return [s for s in statements if not _is_copied(text[slice(*s.span)], s.value, data)]
+        own_statements = []
+        for statement in statements:
+            start, end = statement.span
+            if not _is_copied(text[start:end], statement.value, data):
+                own_statements.append(statement)
+        return own_statements
 
     # 2. A statement that is not in the data ends the reply. Statements before it must still agree with it.
     if data:
