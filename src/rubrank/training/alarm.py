@@ -28,7 +28,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -381,51 +381,33 @@ class RewardAlarm:
 
     def _check_trends(self) -> Iterator[Signal]:
         """Yield the signals judged_up, presence_up, words and markup, as far as there are enough steps."""
-        span = f"over the last {len(self._window)} steps"
-        checked = self._fit(lambda figures: figures.checked)
+        window = self._window
+        span = f"over the last {len(window)} steps"
+        checked = fit_trend([figures.checked for figures in window])
         # Any checked criterion that falls is a sign, not only their mean.
         falling = {"what programs check": checked}
-        for name in self._window[-1].checked_criteria:
-            falling[repr(name)] = self._fit(
-                lambda figures, name=name: figures.means.get(name, (None,))[0]  # type: ignore[misc]
-            )
-        judged = self._fit(lambda figures: figures.judged)
+        for name in window[-1].checked_criteria:
+            means = [figures.means.get(name, (None, None))[0] for figures in window]
+            falling[repr(name)] = fit_trend(means)
+        judged = fit_trend([figures.judged for figures in window])
         yield from _compare_trends("judged_up", "judged scores", judged, falling, span)
-        presence = self._fit(lambda figures: figures.presence)
-        correctness = {"correctness": self._fit(lambda figures: figures.correctness)}
+        presence = fit_trend([figures.presence for figures in window])
+        correctness = {"correctness": fit_trend([figures.correctness for figures in window])}
         yield from _compare_trends(
             "presence_up", "scores of form and presence", presence, correctness, span
         )
         # Longer answers are no sign of hacking if checked scores rise with them.
         is_earned = checked is not None and checked.t >= _EARNED_T
-        words = self._fit(lambda figures: figures.words)
+        words = fit_trend([figures.words for figures in window])
         if words is not None:
             strength = min(words.change / _SMALLEST_LENGTHENING, words.t / _DRIFT_T)
             rise = f"the length of answers rose by {math.expm1(words.change):.0%} {span}"
             yield _make_drift_signal("words", strength, rise, is_earned)
-        markup = self._fit(lambda figures: figures.markup)
+        markup = fit_trend([figures.markup for figures in window])
         if markup is not None:
             strength = min(markup.change / _SMALLEST_MARKUP, markup.t / _DRIFT_T)
             rise = f"Markdown per line rose by {markup.change:.2f} {span}"
             yield _make_drift_signal("markup", strength, rise, is_earned)
-
-    def _fit(self, get_figure: Callable[[StepFigures], float | None]) -> Trend | None:
-        """Fit a line to a figure over the window; None if too few steps have a value."""
-        values_T = np.array([get_figure(figures) for figures in self._window], dtype=float)
-        is_known = ~np.isnan(values_T)
-        if is_known.sum() < _FEWEST_STEPS:
-            return None
-        x = np.flatnonzero(is_known).astype(float)
-        x -= x.mean()
-        y = values_T[is_known] - values_T[is_known].mean()
-        slope = float(x @ y / (x @ x))
-        residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
-        error = math.sqrt(residual / float(x @ x))
-        change = slope * float(x[-1] - x[0])
-        if error > 0.0:
-            return Trend(change, slope / error)
-        # All values lie on the line.
-        return Trend(change, math.copysign(math.inf, slope) if slope else 0.0)
 
     def _check_gamma(self) -> Iterator[Signal]:
         """Yield the signal gamma of each controlled attribute, once the window is full."""
@@ -469,6 +451,25 @@ class RewardAlarm:
 
     def _list_saturated(self) -> list[str]:
         return [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
+
+
+def fit_trend(values: Sequence[float | None]) -> Trend | None:
+    """Fit a line to a figure over the steps of the window; None if too few steps have a value."""
+    values_T = np.array(values, dtype=float)
+    is_known = ~np.isnan(values_T)
+    if is_known.sum() < _FEWEST_STEPS:
+        return None
+    x = np.flatnonzero(is_known).astype(float)
+    x -= x.mean()
+    y = values_T[is_known] - values_T[is_known].mean()
+    slope = float(x @ y / (x @ x))
+    residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
+    error = math.sqrt(residual / float(x @ x))
+    change = slope * float(x[-1] - x[0])
+    if error > 0.0:
+        return Trend(change, slope / error)
+    # All values lie on the line.
+    return Trend(change, math.copysign(math.inf, slope) if slope else 0.0)
 
 
 def _make_drift_signal(kind: str, strength: float, rise: str, is_earned: bool) -> Signal:

@@ -79,9 +79,8 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
         rubric=find_own_rubric(merged_row, rubric_column),
         metadata=metadata,
         tools=merged_row.get("tools") or None,
-        reasoning_tag=find_prompt_opening_tag(
-            prompt
-        ),  # not of the row's prompt, which has no template
+        # Only the trainer's prompt can end in a tag: the row's prompt has no template.
+        reasoning_tag=find_prompt_opening_tag(prompt),
     )
 
 
