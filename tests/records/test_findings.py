@@ -86,7 +86,7 @@ def test_a_judged_criterion_that_follows_length():
         records.append(record.model_copy(update={"responses": texts}))
     (finding,) = find_findings(records)
     assert finding.sentence == "Quality follows the length of the answer (mean τ +1.00)."
-    assert "--attributes answer_length" in finding.action
+    assert "`answer_length`" in finding.action
 
 
 def test_groups_may_be_added_one_by_one():

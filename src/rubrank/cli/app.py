@@ -87,18 +87,10 @@ for info in registered:
 app.registered_commands.sort(key=lambda info: _order.index(str(info.name)))
 
 
-def _show_version(has_flag: bool) -> None:
-    if has_flag:
-        typer.echo(f"rubrank {rubrank.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)  # for --version, which needs no verb
 def main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
-    ] = False,
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
     modules: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,5 +101,10 @@ def main(
     ] = None,
 ) -> None:
     """Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""
+    if version:
+        typer.echo(f"rubrank {rubrank.__version__}")
+        raise typer.Exit
     for module in modules or ():
         import_module(module)
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")

@@ -267,7 +267,7 @@ class FindingCounts:
                 yield Finding(
                     kind="dominates",
                     sentence=f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight.",
-                    action=f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels.",
+                    action=f"Lower its weight, or set `span=unit` if {name} has many levels.",
                     severity=effective - importance,
                     evidence={"effective": effective},
                     subject=name,
@@ -364,7 +364,7 @@ class FindingCounts:
             yield Finding(
                 kind="follows",
                 sentence=f"{name} follows the length of the answer (mean τ {tau:+.2f}).",
-                action="Control it with --attributes answer_length, unless longer answers are better here.",
+                action="Control the attribute `answer_length`, unless longer answers are better here.",
                 severity=tau * importance,
                 evidence={"tau": tau},
                 subject=name,

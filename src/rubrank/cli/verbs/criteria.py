@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,20 +79,16 @@ def lint(
         raise typer.Exit(1)
 
 
-def _complete_name(incomplete: str) -> list[str]:
-    """Complete the name of a criterion in the shell."""
-    from rubrank.cli.catalogue import find_criteria
+def _complete(field: str) -> Callable[[str], list[str]]:
+    """Return the completion, in the shell, of a name or family of criteria."""
 
-    names = [criterion.name for criterion in find_criteria()]
-    return [name for name in names if name.startswith(incomplete)]
+    def complete(incomplete: str) -> list[str]:
+        from rubrank.cli.catalogue import find_criteria
 
+        values = {getattr(criterion, field) for criterion in find_criteria()}
+        return sorted(value for value in values if value.startswith(incomplete))
 
-def _complete_family(incomplete: str) -> list[str]:
-    """Complete the name of a family in the shell."""
-    from rubrank.cli.catalogue import find_criteria
-
-    families = sorted({criterion.family for criterion in find_criteria()})
-    return [family for family in families if family.startswith(incomplete)]
+    return complete
 
 
 def criteria(
@@ -99,11 +96,11 @@ def criteria(
         str | None,
         typer.Argument(
             help="Show this criterion: what it checks, its parameters, and examples.",
-            autocompletion=_complete_name,
+            autocompletion=_complete("name"),
         ),
     ] = None,
     family: Annotated[
-        str | None, typer.Option(help="Only this family.", autocompletion=_complete_family)
+        str | None, typer.Option(help="Only this family.", autocompletion=_complete("family"))
     ] = None,
     search: Annotated[
         str | None, typer.Option(help="Only criteria that match these words, such as 'unit test'.")

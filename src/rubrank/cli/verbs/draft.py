@@ -154,7 +154,13 @@ def draft(
         print_json({"output": str(output), **counts})
         return
     for rubric in result.rubrics[:examples]:
-        _show_rubric(rubric)
+        # Each criterion, with the words of the prompt that it comes from.
+        table = []
+        for item in rubric.items:
+            source = item.evidence.strip().replace("\n", " ") or item.author.writer or item.step
+            table.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
+        title = f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}"
+        print_table(title, ["criterion", "from"], table, words=2)
     say(
         f"{counted(counts['prompts'], 'prompt')}, {counts['with_compiled']} with constraints; "
         f"{counts['compiled']} criteria compiled, {counts['activated']} from the library, "
@@ -237,20 +243,6 @@ def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
         "dropped": len(items) - kept_steps.total(),
         "tasks": dict(Counter(rubric.task for rubric in drafted)),
     }
-
-
-def _show_rubric(rubric: DraftedRubric) -> None:
-    """Print a drafted rubric with the words that each criterion comes from."""
-    rows = []
-    for item in rubric.items:
-        source = item.evidence.strip().replace("\n", " ") or item.author.writer or item.step
-        rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
-    print_table(
-        f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}",
-        ["criterion", "from"],
-        rows,
-        words=2,
-    )
 
 
 def evolve(

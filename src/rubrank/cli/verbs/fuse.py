@@ -298,9 +298,13 @@ def describe_group(group: FusedGroup, rollout: int | None) -> dict[str, Any]:
 
 def _describe_rollout(group: FusedGroup, i: int) -> dict[str, Any]:
     """Return scores, outcomes, utilities and reward of one rollout, and why it got that reward."""
-    data: dict[str, Any] = {"rollout": i}
-    for figure in ("scores", "outcomes", "utilities", "values"):
-        data[figure] = {}
+    data: dict[str, Any] = {
+        "rollout": i,
+        "scores": {},
+        "outcomes": {},
+        "utilities": {},
+        "values": {},
+    }
     for k, name in enumerate(group.criteria):
         data["scores"][name] = group.scores[i, k]
         counts = Counter(beats=0, ties=0, loses=0)  # and "ahead" or "behind" for fractions

@@ -99,10 +99,18 @@ def run(
         names = plan.choose_families(families or [])
         plan.check_arms(arm or [])
         until = None if minutes is None else time.time() + 60.0 * minutes
-        workers = []
+        # The other jobs are processes that run the same cells: seeds are claimed, so none is run twice.
+        command = [sys.executable, "-m", "rubrank", "lab", "run", *names]
+        command += ["--work", str(work), "--recipes", str(folder)]
+        for name in arm or ():
+            command += ["--arm", name]
+        for flag, value in (("--seeds", seeds), ("--minutes", minutes), ("--steps", steps)):
+            if value is not None:
+                command += [flag, str(value)]
+        workers: list[subprocess.Popen[bytes]] = []
         try:
-            for _ in range(jobs - 1):  # this process is one of the jobs
-                workers.append(_start_worker(names, arm or [], seeds, minutes, steps, work, folder))
+            for _ in range(jobs - 1):
+                workers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
             count = 0
             for family in names:
                 numbers = range(seeds or plan.seeds[family])
@@ -207,36 +215,6 @@ def _explain_missing_packages() -> Iterator[None]:
             got=f"no {error.name}",
             remedy="Run `pip install 'rubrank[trl,studies]'`.",
         ) from None
-
-
-def _start_worker(
-    families: list[str],
-    arms: list[str],
-    seeds: int | None,
-    minutes: float | None,
-    steps: int | None,
-    work: Path,
-    recipes: Path,
-) -> subprocess.Popen[bytes]:
-    """Start another process that runs the same cells; seeds are claimed, so none is run twice."""
-    command = [
-        sys.executable,
-        "-m",
-        "rubrank",
-        "lab",
-        "run",
-        *families,
-        "--work",
-        str(work),
-        "--recipes",
-        str(recipes),
-    ]
-    for arm in arms:
-        command += ["--arm", arm]
-    for option, value in (("--seeds", seeds), ("--minutes", minutes), ("--steps", steps)):
-        if value is not None:
-            command += [option, str(value)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
 def _find_recipes(recipes: Path | None) -> Path:

@@ -102,7 +102,15 @@ def help_(
 ) -> None:
     """Show a page of the documentation, which is installed with the package."""
     if topic is None:
-        _list_topics()
+        rows = []
+        for page_name in list_pages():
+            if not page_name.startswith(_UNLISTED):
+                markdown = (pages_folder() / f"{page_name}.md").read_text(encoding="utf-8")
+                _, _, title = _find_headings(markdown)[0]
+                rows.append([page_name, title])
+        print_table("", ["topic", "page"], rows, words=2, most=None)
+        print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")
+        print_line("rubrank VERB --help shows the options of a verb.")
         return
     name = topic.removeprefix("docs/").removesuffix(".md")
     if name not in list_pages():
@@ -170,19 +178,6 @@ def _find_headings(markdown: str) -> list[tuple[int, int, str]]:
         if not any(start <= match.start() < end for start, end in code):
             headings.append((match.start(), len(match[1]), match[2].strip()))
     return headings
-
-
-def _list_topics() -> None:
-    """Print the names and titles of all pages."""
-    rows = []
-    for name in list_pages():
-        if not name.startswith(_UNLISTED):
-            markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
-            _, _, title = _find_headings(markdown)[0]
-            rows.append([name, title])
-    print_table("", ["topic", "page"], rows, words=2, most=None)
-    print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")
-    print_line("rubrank VERB --help shows the options of a verb.")
 
 
 def _show_verb(context: Any, name: str) -> None:
