@@ -22,15 +22,15 @@
     for_each   what `inner` measures in each (without `inner`: the unit itself), or whether `check` holds in each;
                `reduction` then says for how many: all (default), any, none, at least / at most / exactly `n`
 
-`values` in the place of `value` gives each unit of a for_each its own, in turn: as many units as values are asked.
+`values` instead of `value` gives one value for each unit of a for_each, in order: as many units as values are required.
 
 `relation` with `value`: at least, at most, exactly, more than, less than, around, between ([low, high]) for numbers
 (also >=, <=, ==, >, <); equals, differs, contains, lacks, starts with, ends with, one of, matches (a pattern) for
 pieces; uppercase, lowercase, capitalised need no value; increasing, decreasing, same, different compare the values of
 a for_each with one another.
 
-Words and pieces are compared without regard to case and to punctuation around them. Patterns run under RE2. Data
-is read by three functions; data that is incomplete raises ValueError when it is validated:
+Words and pieces are compared without regard to case and to punctuation around them. Patterns run under RE2. Three
+functions read the data; incomplete data raises ValueError when it is validated:
 
     read_value      level, transform …     →  a number or a piece (a string) of a text, None if there is none
     build_test      relation and value     →  Test: number or piece → bool
@@ -135,7 +135,7 @@ _UNITS: dict[str, Callable[[Text], Sequence[str]]] = {
     "passage": lambda text: (text.raw,),
 }
 _PLURAL = {"numbered": "numbered items", "code_block": "code blocks"}
-# Characters around a piece that make no difference when it is compared.
+# Characters around a piece that are ignored when it is compared.
 _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：…（）「」『』《》【】-–—"
 # How many units may still be looked at. Nested constraints (every word of every sentence …) can become very expensive.
 _units_left: ContextVar[list[float]] = ContextVar("units_left", default=[math.inf])  # noqa: B039
@@ -166,7 +166,7 @@ def split_text(text: Text, level: str) -> list[Text]:
 
 
 def fold(piece: str) -> str:
-    """Return the piece as it is compared: without case, without punctuation around it unless it is nothing else."""
+    """Return the piece without case and without punctuation around it; a piece of punctuation only keeps it."""
     return (piece.strip(_AROUND) or piece.strip()).casefold()
 
 
@@ -289,7 +289,7 @@ class Test(NamedTuple):
     of: Callable[[Any], bool]
 
 
-# By relation: what it requires, for reasons, and a function of the piece and of the texts in `value`.
+# For each relation: its words in reasons, and a function of the piece and the texts in `value`.
 _PIECE_TESTS: dict[str, tuple[str, Callable[[str, Sequence[str]], bool]]] = {
     "equals": ("equal to", lambda piece, targets: fold(piece) == fold(targets[0])),
     "differs": ("other than", lambda piece, targets: fold(piece) != fold(targets[0])),
@@ -426,7 +426,7 @@ def build_check(spec: Constraint, vacuous: bool) -> Check:
 
 
 def _check_value(spec: CollieMeasure | Constraint, test: Test) -> Check:
-    """Check that the value of the text passes the test; a value that is not there never does."""
+    """Return the check that a value of the text passes the test; it fails if the text has no such value."""
     name = name_measure(spec)
 
     def check_text(text: Text) -> Holds:
@@ -445,7 +445,7 @@ def _check_value(spec: CollieMeasure | Constraint, test: Test) -> Check:
 
 
 def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
-    """Return the check of a for_each: of the order of its units, or of each unit. Raises ValueError if it has none."""
+    """Return the check of a for_each: about the order of its units, or about each unit. Raises ValueError."""
     inner = spec.inner or CollieMeasure()
     if spec.relation in get_args(Order):
         return _check_order(spec.level, inner, str(spec.relation))
@@ -491,7 +491,7 @@ _ORDERED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _check_order(level: Level, inner: CollieMeasure, order: str) -> Check:
-    """Check that the measures of the units, in reading order, increase, decrease, are the same or all different."""
+    """Return the check that what `inner` measures in the units increases, decreases, is the same or always differs."""
 
     def check_text(text: Text) -> Holds:
         values: list[Value] = []

@@ -4,9 +4,10 @@
         {"question": "Does it name the right branch?", "verdict": True},
         {"question": "At least 300 characters?", "rule": "length:[300,10000]", "dep": [0]}])
 
-A question is decided by a verdict that is given (a judge's), a rule, a verifier or an instruction. `dep` lists the
-questions that must hold first, by their numbers from 0. The benchmark composes constraints with it: questions of an
-And have none, a task of a Chain depends on the one before, a branch of a Selection on having chosen it rightly.
+A question is decided by a judge's verdict that comes with it, a rule, a verifier or an instruction. `dep` lists the
+questions that must hold for this one to count, by their numbers from 0. The benchmark describes composed tasks this
+way: the questions of an "And" depend on none, each step of a "Chain" on the step before, and the questions about a
+branch of a "Selection" on the question whether it was the right branch.
 
 A rule is one or more lines `name:argument`, as the public file writes them; all must hold:
 
@@ -22,9 +23,9 @@ A rule is one or more lines `name:argument`, as the public file writes them; all
     number_each:[3,5]               there are 3 to 5 pieces
     starts_with_list_each:[a,b]     there are as many pieces as texts, and each piece begins with its text
 
-`not_` before the name negates the rule. `model_` before it says that a model must first cut the piece out of the
-answer; `_each` after it says that there are several pieces and that the rule must hold for each. Case and the width of
-characters (， and ,) make no difference.
+`not_` before the name negates the rule. `model_` before it says that a model must first find the piece of the answer
+that the rule is about; the pieces are given as `extracted`. `_each` after the name says that there are several pieces
+and that the rule must hold for each. Case and the width of characters (， and ,) make no difference.
 """
 
 from __future__ import annotations
@@ -125,11 +126,11 @@ def complex_bench(
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    # Of the questions alone, and with their prerequisites.
+    # The verdicts without regard to prerequisites; `results` takes them into account, prerequisites first.
     own_verdicts = [decide_question(rollout, question, compat) for question in scoring_questions]
     results = list(own_verdicts)
-    for i in order:  # prerequisites first
-        # The public checker asks only whether the prerequisite itself holds, not what it depends on.
+    for i in order:
+        # The public checker asks only whether the prerequisite itself holds, not whether its own prerequisites do.
         prerequisites = results if compat == "fixed" else own_verdicts
         failed = [dep for dep in prerequisites_of[i] if prerequisites[dep].value == 0]
         undecided = [dep for dep in prerequisites_of[i] if prerequisites[dep].value is None]
@@ -180,13 +181,13 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
-# "model_not_length_word_each:[1,100]": prefixes in either order, the name, "_each", and the argument.
+# A line of a rule, such as "model_not_length_word_each:[1,100]". "model_" and "not_" may stand in either order.
 _RULE_LINE = re.compile(
     r"""(?P<prefixes> (?:model_|not[ ]|not_)? (?:model_)? (?:not_)? )
     (?P<name>[A-Za-z_]+?) (?P<each>_each)? : \s*(?P<argument>.*)\Z""",
     re.DOTALL | re.VERBOSE,
 )
-# The line break before the next rule; an argument may have line breaks of its own.
+# The line break before the next rule. Other line breaks belong to an argument.
 _NEXT_LINE = re.compile(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)")
 _CLOSING_QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
 _PUNCTUATION = frozenset(string.punctuation)
@@ -301,7 +302,7 @@ def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds
         checked = pieces if rule.each else pieces[:1]
         results = [_check_piece(rule, piece, compat) for piece in checked]
     for number, result in enumerate(results, start=1):
-        if result.ok == rule.negated:
+        if result.ok == rule.negated:  # it fails, or it passes a rule with `not_`
             return Holds(
                 False, f"{'not ' * rule.negated}{rule.name}, piece {number}: {result.reason}"
             )
@@ -309,8 +310,8 @@ def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds
 
 
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
-    """Check one piece without `not_`, with and without the quotation marks around it: it is enough to pass one way."""
-    # The public checker takes "None" for "nothing was extracted".
+    """Check one piece, without regard to `not_`. It may pass with or without the quotation marks around it."""
+    # The public checker takes "None" for "nothing was extracted", also in a negated rule; the caller negates once more.
     if compat == "upstream" and "None" in piece and not rule.extracted:
         return Holds(rule.holds_for_nothing != rule.negated, "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)

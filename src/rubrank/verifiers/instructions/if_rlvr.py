@@ -2,6 +2,7 @@
 
     last_word:last_word_sent(last_word="sea")    "The last word of each sentence, before punctuation, should be … sea."
 
+Most have two readings, "fixed" and "upstream" (the public checker, faults included): see `instructions/__init__.py`.
 A keyword may be given as a list of one word (`Word`), as in some of the data.
 """
 
@@ -47,15 +48,15 @@ Word = Annotated[
 _LOWER_CASE_WORD = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 _NOT_WORD = re.compile(r"[^\w\s]")
-# The hyphen in "One.-Two": sentences joined without a space
+# The joint of two sentences, with the mark before it: the ".-" of "One.-Two"
 _SENTENCE_HYPHEN = re.compile(r"[.!?。！？][\"'”’)\]]{0,3}-(?=\S)")
-# "[two words]," as a piece of a text, with marks around it
+# A piece between spaces that is in brackets, perhaps with marks around them: "[sea],"
 _BRACKETED = re.compile(r"[^\w\[\]]*\[[^\[\]]+\][^\w\[\]]*\Z")
 # "<<two words>>"
 _PAIR = re.compile(r"<<[^<>\s]+[ \t\n]+[^<>\s]+>>")
-# "<<last>>." at the end: a word without a partner
+# A single word in angular brackets at the end, which has no partner: "<<last>>."
 _LAST_ALONE = re.compile(r"<<[^<>\s]+>>\W*\Z")
-# A divider as Markdown allows it, too: "* * *" on a line of its own
+# "***" anywhere, or a rule of Markdown: "* * *", "*****" on a line
 _WIDE_DIVIDER = re.compile(r"(?m)^[ \t]*(?:\*[ \t]*){3,}$|\*\*\*|\* \* \*")
 
 
@@ -76,7 +77,7 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     for word, follower in pairwise(words):
         letters = (word[0].lower(), follower[0].lower())
         if max(map(len, letters)) > 1:
-            # "İ" becomes two characters in lower case: the public checker fails, here no letter follows it.
+            # In lower case "İ" is two characters: the public checker fails on it, and here no letter comes after it.
             is_wrong = compat == "upstream"
         else:
             is_wrong = ord(letters[1]) - ord(letters[0]) == 1
@@ -407,7 +408,7 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
     phrase_words = [word.lower() for word in Text(phrase).words]
     words = [word.lower() for word in text.words]
     size = len(phrase_words)
-    # For each passage with the first and the last word of the phrase: how many of its words differ from the phrase.
+    # How many words differ from the phrase, for each passage of its length that begins and ends with the same words.
     changes: list[int] = []
     for start in range(len(words) - size + 1):
         span = words[start : start + size]
@@ -419,8 +420,8 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
 
 
 def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) -> Answer:
-    """Return the public checker's verdict: `small_n` passages, none with two words changed, the last with one."""
-    # The shortest passages of a line from the first word of the phrase to its last, under RE2, which is linear.
+    """Return the public checker's verdict: `small_n` passages, at most one word changed in each, one in the last."""
+    # The shortest passages of a line from the first word of the phrase to its last. RE2 takes linear time.
     pattern = rf"{re.escape(phrase_words[0])} .*? {re.escape(phrase_words[-1])}"
     changes: list[int] = []
     for span in compile_re2(pattern).findall(replace_surrogates(raw)):
@@ -505,7 +506,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
         return require_none(
             [piece for piece, sentence in pairs if piece != sentence], "piece of a sentence"
         )
-    # With a comma in place of "." and "-", joined sentences become one. Those that are left were not joined.
+    # Each joint is replaced by a comma, so that joined sentences become one. If several are left, some were not joined.
     without_joints, joints = _SENTENCE_HYPHEN.subn(",", text.raw)
     sentences_left = len(Text(without_joints).sentences)
     reason = f"{joints} hyphens join sentences; {sentences_left - 1} joints have spaces"

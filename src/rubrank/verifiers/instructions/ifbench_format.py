@@ -3,7 +3,8 @@
     format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
     format:parentheses         "Nest parentheses (and [brackets {and braces}]) at least 5 levels deep."
 
-Functions named …_upstream repeat the public checker step by step.
+Most have two readings, "fixed" and "upstream" (the public checker, faults included): see `instructions/__init__.py`.
+Functions named …_upstream repeat that checker step by step.
 """
 
 from __future__ import annotations

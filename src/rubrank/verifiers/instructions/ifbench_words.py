@@ -5,7 +5,8 @@
     ratio:overlap(reference_text="…", percentage=72)       "Maintain a trigram overlap of 72% (±2%) …"
     sentence:keyword(word="giraffe", N=7)                  "… must include keyword giraffe in the 7-th sentence."
 
-For the "fixed" readings "don't" and "well-known" are one word each, and a paragraph ends a sentence. In `words:` the
+Most have two readings, "fixed" and "upstream" (the public checker, faults included): see `instructions/__init__.py`.
+For the "fixed" reading "don't" and "well-known" are one word each, and a paragraph ends a sentence. In `words:` the
 public checker removes ASCII punctuation and splits at spaces, so that a lone dash is a word. If two kinds of sentences
 should be in a ratio and neither occurs, the "fixed" reading fails and the "upstream" reading passes: 0 = 0.
 

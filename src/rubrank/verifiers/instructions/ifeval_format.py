@@ -3,6 +3,7 @@
     detectable_format:number_bullet_lists(num_bullets=3)    "Your answer must contain exactly 3 bullet points."
     startend:end_checker(end_phrase="Peace!")               "Finish your response with this exact phrase: Peace!"
 
+Most have two readings, "fixed" and "upstream" (the public checker, faults included): see `instructions/__init__.py`.
 `lang` chooses the form of the instruction in M-IFEval: Spanish, French or Japanese.
 """
 
