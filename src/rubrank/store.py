@@ -311,7 +311,16 @@ class Store:
 
     def _replace_file(self) -> sqlite3.Connection:
         """Rename the damaged file, open a new one, and copy into it what can still be read."""
-        damaged = set_aside(self.path, self._name)
+        damaged = Path(f"{self.path}.damaged")
+        number = 1
+        while damaged.exists():
+            number += 1
+            damaged = Path(f"{self.path}.damaged-{number}")
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{self.path}{suffix}", f"{damaged}{suffix}")
+        message = "%s: %s is damaged; it was renamed to %s, and a new file is started"
+        _log.warning(message, self._name, self.path, damaged.name)
         db = _retry_while_locked(self._open)
         if self._recover is not None:
             self._recover(damaged, db)
@@ -426,19 +435,3 @@ def is_damaged(path: str | Path, error: Exception) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def set_aside(path: str | Path, name: str) -> Path:
-    """Rename a damaged file and its -wal and -shm files, and log a warning; returns the new path."""
-    aside = Path(f"{path}.damaged")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = Path(f"{path}.damaged-{number}")
-    for suffix in ("", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    _log.warning(
-        "%s: %s is damaged; it was renamed to %s, and a new file is started", name, path, aside.name
-    )
-    return aside

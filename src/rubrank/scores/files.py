@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -61,7 +61,6 @@ from rubrank.tables.sources import (
     read_columnar,
 )
 from rubrank.tables.table import (
-    ParsedLine,
     Table,
     convert_to_bad_table,
     make_object_table,
@@ -178,32 +177,35 @@ def open_score_file(source: Any) -> ScoreFile | None:
         return None
     # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
     number_of: dict[tuple[CriterionData, ...], int] = {}
-    parsed: list[ParsedLine] = []
+    rollouts: list[Mapping[str, Any]] = []
+    lines: list[str] = []
+    line_numbers: list[int] = []
     wide_frames = []
     for file, header in headers.items():
         rubrics = _parse_rubrics(header, file)
         for rubric in rubrics:
             number_of.setdefault(rubric, len(number_of))
-        lines: Iterator[ParsedLine]
+        file_rollouts: Iterable[Mapping[str, Any]]
         if format_of(file) == "JSON Lines":
             _, *texts = read_text(file).split("\n")  # the first line is the header
-            lines = parse_lines(texts, file, first=2)
+            parsed = list(parse_lines(texts, file, first=2))
+            line_numbers += [number for number, _, _ in parsed]
+            lines += [line for _, line, _ in parsed]
+            file_rollouts = [rollout for _, _, rollout in parsed]
         elif header.get("layout") == "long":
-            lines = _list_long_rollouts(file, rubrics)
+            file_rollouts = _list_long_rollouts(file, rubrics)
         else:
             frame = read_columnar(file)
             wide_frames.append(frame)
-            lines = _list_wide_rollouts(frame, file, rubrics)
-        for line_number, line, rollout in lines:
+            file_rollouts = _list_wide_rollouts(frame, file, rubrics)
+        for rollout in file_rollouts:
             number_in_file = rollout.get(RUBRIC)
             rubric = _find_rubric(rubrics, {number_in_file}, rollout.get("group"), file)
             if number_of[rubric] != number_in_file:
                 rollout = {**rollout, RUBRIC: number_of[rubric]}
-                line = json.dumps(rollout)
-            if len(headers) > 1:
-                line_number = len(parsed) + 1  # rows are numbered through all files
-            parsed.append((line_number, line, rollout))
-    rollouts = [rollout for _, _, rollout in parsed]
+                if lines:
+                    lines[len(rollouts)] = json.dumps(rollout)
+            rollouts.append(rollout)
     path = Path(source)
     shape = describe_source(source)
     if len(wide_frames) == len(headers):
@@ -214,8 +216,11 @@ def open_score_file(source: Any) -> ScoreFile | None:
         rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
         table = Table(path, shape, frame.with_columns(numbers), rows, "row", scores=scores)
     else:
-        is_one_text = len(headers) == 1 and format_of(next(iter(headers))) == "JSON Lines"
-        table = make_object_table(parsed, path, shape, "line" if is_one_text else "rollout")
+        unit = "line"
+        if not lines or len(headers) > 1:
+            unit = "rollout"
+            line_numbers = []  # rollouts are numbered through all files
+        table = make_object_table(rollouts, path, shape, unit, line_numbers, lines)
     return ScoreFile(table, rollouts, tuple(number_of), _read_provenance(headers))
 
 
@@ -356,13 +361,15 @@ def _find_rubric(
     return rubrics[int(number)]
 
 
-def _list_wide_rollouts(frame: pl.DataFrame, path: Path, rubrics: Rubrics) -> Iterator[ParsedLine]:
-    """Yield number, JSON text and object of each row of a file with a column per criterion."""
+def _list_wide_rollouts(
+    frame: pl.DataFrame, path: Path, rubrics: Rubrics
+) -> Iterator[dict[str, Any]]:
+    """Yield each row of a file with a column per criterion, as a line of JSON Lines has it."""
     criterion_columns = set()
     for rubric in rubrics:
         for criterion in rubric:
             criterion_columns |= {criterion.name, criterion.name + REASON_SUFFIX}
-    for number, row in enumerate(frame.iter_rows(named=True), start=1):
+    for row in frame.iter_rows(named=True):
         rubric = _find_rubric(rubrics, {row.get(RUBRIC)}, row.get("group"), path)
         names = [criterion.name for criterion in rubric]
         rollout: dict[str, Any] = {}
@@ -371,17 +378,17 @@ def _list_wide_rollouts(frame: pl.DataFrame, path: Path, rubrics: Rubrics) -> It
                 rollout[column] = value
         rollout[SCORES] = {name: row[name] for name in names}
         rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
-        yield number, json.dumps(rollout, default=str), rollout
+        yield rollout
 
 
-def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[ParsedLine]:
-    """Yield number, JSON text and object of each rollout of a file with one row per score.
+def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
+    """Yield each rollout of a file with one row per score, as a line of JSON Lines has it.
 
     Raises BadTable if rows of a rollout are missing or not in the order of its rubric.
     """
     cells = read_columnar(path).iter_rows(named=True)
     rollouts = groupby(cells, itemgetter("group", "rollout", RUBRIC))
-    for number, (key, rows) in enumerate(rollouts, start=1):
+    for key, rows in rollouts:
         scores: dict[str, Any] = {}
         reasons: dict[str, Any] = {}
         # These are the same in all rows of a rollout.
@@ -399,8 +406,7 @@ def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[ParsedLine]:
             got = f"others for rollout {key[1]} of group {key[0]!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
             raise BadTable(str(path), "file", allowed, got, _REMEDY)
-        rollout = {**shared_cells, SCORES: scores, REASONS: reasons}
-        yield number, json.dumps(rollout), rollout
+        yield {**shared_cells, SCORES: scores, REASONS: reasons}
 
 
 def _check_domains(group: GroupScores, path: Path) -> None:

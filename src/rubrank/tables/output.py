@@ -66,6 +66,8 @@ def _format_json_lines(table: Table, added: AddedColumns) -> bytes:
     if table.objects is None:
         return _join_columns(table, added).write_ndjson().encode()
     lines = [line.rstrip() for line in table.lines]
+    if not lines:
+        lines = [json.dumps(row, default=str) for row in table.objects]
     for rows, columns in added:
         for row, values in zip(rows, columns.iter_rows(named=True), strict=True):
             present = {name: value for name, value in values.items() if value is not None}

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -72,8 +72,6 @@ from rubrank.tables.sources import (
 
 ColumnPath: TypeAlias = tuple[str, ...]
 """Where cells are: ("Facts",) is a column, ("scores", "Facts") a field of one."""
-ParsedLine: TypeAlias = tuple[int, str, Mapping[str, Any]]
-"""The number of a line, its JSON text, and the object."""
 
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
@@ -112,7 +110,7 @@ class Table:
     objects: Sequence[Mapping[str, Any]] | None = None
     """The rows as JSON has them, if the source has objects instead of columns."""
     lines: Sequence[str] = ()
-    """The JSON text of each object."""
+    """The JSON text of each object, if the source is a file of such lines."""
     scores: Sequence[Mapping[str, Any]] | None = None
     """The scores of each row by criterion, if the objects have `scores`."""
 
@@ -229,7 +227,11 @@ def _read_source(source: Any) -> Table:
         return Table(path, shape, frame, pl.concat(row_numbers), "row", text_is_number=True)
     if file_format == "JSON Lines":
         texts = [read_text(file).split("\n") for file in files]
-        return make_object_table(parse_lines(chain.from_iterable(texts), path), path, shape)
+        parsed = list(parse_lines(chain.from_iterable(texts), path))
+        numbers = [number for number, _, _ in parsed]
+        lines = [line for _, line, _ in parsed]
+        objects = [row for _, _, row in parsed]
+        return make_object_table(objects, path, shape, "line", numbers, lines)
     if file_format in ("Parquet", "Arrow"):
         # A column with different types gets the wider one.
         source = pl.concat([read_columnar(file) for file in files], how="diagonal_relaxed")
@@ -240,14 +242,13 @@ def _read_source(source: Any) -> Table:
         if "prompt" in source.columns and source.schema["prompt"].is_nested():
             source = _add_groups_of_messages(source, source["prompt"].to_list())
         return Table(path, shape, source, rows, "row")
-    parsed = []
-    for number, row in enumerate(read_rows(source), start=1):
+    objects = []
+    for row in read_rows(source):
         if isinstance(row, LogRow) and shape == "JSON":
             shape = "Inspect log"
         named = {str(key): value for key, value in row.items()}
-        line = json.dumps(named, default=_convert_to_json)
-        parsed.append((number, line, json.loads(line)))
-    return make_object_table(parsed, path, shape)
+        objects.append(json.loads(json.dumps(named, default=_convert_to_json)))
+    return make_object_table(objects, path, shape, "line")
 
 
 def _convert_to_json(value: Any) -> Any:
@@ -258,16 +259,18 @@ def _convert_to_json(value: Any) -> Any:
 
 
 def make_object_table(
-    parsed: Iterable[ParsedLine], path: Path, shape: str, unit: str = "line"
+    objects: Sequence[Mapping[str, Any]],
+    path: Path,
+    shape: str,
+    unit: str,
+    numbers: Sequence[int] = (),
+    lines: Sequence[str] = (),
 ) -> Table:
-    """Return JSON objects as a table; they may have different keys, and a key that is absent is null."""
-    numbers = []
-    lines = []
-    objects = []
-    for number, line, row in parsed:
-        numbers.append(number)
-        lines.append(line)
-        objects.append(row)
+    """Return JSON objects as a table; they may have different keys, and a key that is absent is null.
+
+    unit, numbers: what the rows are called in messages, and their numbers, by default from 1. lines: the JSON texts.
+    """
+    numbers = numbers or range(1, len(objects) + 1)
     keys = dict.fromkeys(key for row in objects for key in row)
     scores = None
     score_cells = [row.get(SCORES) for row in objects]
@@ -539,7 +542,4 @@ def _widen(
         rollout[SCORES][criteria[i]] = value if value == value else None  # NaN: not scored
         if reasons is not None:
             rollout.setdefault(REASONS, {})[criteria[i]] = reasons[i]
-    parsed = []
-    for number, rollout in enumerate(rollouts.values(), start=1):
-        parsed.append((number, json.dumps(rollout, default=str), rollout))
-    return make_object_table(parsed, table.path, f"long {table.shape}", unit="rollout")
+    return make_object_table(list(rollouts.values()), table.path, f"long {table.shape}", "rollout")
