@@ -227,11 +227,20 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
         decision = "kept" if is_kept else f"dropped: {item.get('reason', '')}"
         figures = []
         for name, value in (item.get("figures") or {}).items():
+            if isinstance(value, bool):
+                value = "yes" if value else "no"
+            elif isinstance(value, int | float):
+                value = f"{value:g}"
             if value is not None:
-                figures.append(f"{_FIGURE_HEADINGS.get(name, name)}: {_format_figure(value)}")
+                figures.append(f"{_FIGURE_HEADINGS.get(name, name)}: {value}")
+        origin = [str(item.get("step", ""))]
+        for key, text in _ORIGIN_TEXTS.items():
+            if item.get(key) not in (None, ""):
+                origin.append(text.format(str(item[key]).strip()))
+        origin += [f"also asked as: {question}" for question in item.get("merged_with", [])]
         cells = [
             _describe_criterion(item, criterion),
-            _join_lines(_describe_origin(item)),
+            _join_lines(origin),
             _join_lines(figures),
             escape(decision),
         ]
@@ -242,13 +251,6 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
         "<th scope=col>figures<th scope=col>decision"
     )
     return f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _format_figure(value: Any) -> str:
-    """Return a figure as text: "yes" or "no", a number with up to six digits, or the value itself."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _join_lines(lines: Sequence[str]) -> str:
@@ -278,13 +280,3 @@ def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -
     if details:
         parts.append(f"<small>{escape('; '.join(details))}</small>")
     return "<br>".join(parts)
-
-
-def _describe_origin(item: Mapping[str, Any]) -> list[str]:
-    """Return the lines that say where an item comes from."""
-    lines = [str(item.get("step", ""))]
-    for key, text in _ORIGIN_TEXTS.items():
-        if item.get(key) not in (None, ""):
-            lines.append(text.format(str(item[key]).strip()))
-    lines += [f"also asked as: {question}" for question in item.get("merged_with", [])]
-    return lines

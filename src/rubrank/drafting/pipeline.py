@@ -399,18 +399,48 @@ def estimate_draft(
     items: items that each writer writes for a prompt. constraints: those that a model finds in it.
     """
     total = DraftEstimate()
+    first = writers.judges[0]
+    last = writers.judges[-1]
+
+    def add_calls(
+        row: PromptRow, purpose: str, writer: Judge, values: Mapping[str, str], number: int = 1
+    ) -> None:
+        message = templates.fill(
+            purpose, row.prompt, values
+        )  # templates are named by their purpose
+        total.add_calls(purpose, writer, message, number)
+
     keep_tasks = []
     for row in rows:
+        # Find: the message lists what the rules have compiled.
+        compiled = [item.name for item in draft_rubric(row.prompt, activate=False).items]
+        message = fill_compile_prompt(row.prompt, compiled, templates)
+        total.add_calls("compile", first, message)
+        entail_values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
+        add_calls(row, "entail", last, entail_values, constraints)
+        add_calls(row, "examples", last, {"items": _USUAL_CONSTRAINT}, constraints)
+
+        # Write. Merging is assumed to leave all items.
         texts = responses.get(row.prompt, ())
-        _add_constraint_calls(total, row, writers, templates, constraints)
-        written = _add_writing_calls(total, row, texts, writers, templates, items)
+        task = WritingTask(row.prompt, row.reference, texts)
+        write_values = {"prompt": row.prompt, "material": describe_material(task)}
+        written = []
+        for writer in writers.judges:
+            add_calls(row, "write", writer, write_values)
+            for number in range(items):
+                question = f"{_USUAL_QUESTION} ({writer.name}, {number})"
+                criterion = make_judged_criterion(question, USUAL_POINTS, "Important")
+                written.append(DraftedItem(criterion, "written", author=Author(writer.name)))
+        if len(writers.judges) > 1:
+            add_calls(row, "merge", first, {"items": number_items(written)})
+        break_values = {"prompt": row.prompt, "items": number_items(written)}
+        add_calls(row, "break", last, break_values)
+
+        # Keep. The breaker's text is assumed to be as long as the longest response.
         if judges is not None and len(texts) >= LEAST_RESPONSES:
             longest = max(texts, key=len)
-            message = templates.fill(
-                "violate", row.prompt, {"response": longest, "items": _USUAL_QUESTION}
-            )
-            total.add_calls("violate", writers.judges[0], message, len(written))
-            # The breaker's text is assumed to be as long as the longest response.
+            violate_values = {"response": longest, "items": _USUAL_QUESTION}
+            add_calls(row, "violate", first, violate_values, len(written))
             keep_tasks.append(KeepTask(row.prompt, written, f"{longest} (cheap)", texts))
     if judges is not None and keep_tasks:
         for graded_rows in make_rows_to_grade(keep_tasks):
@@ -422,51 +452,3 @@ def estimate_draft(
                 total.output_tokens += judge.output_tokens
                 total.is_priced = total.is_priced or judge.priced
     return total
-
-
-def _add_constraint_calls(
-    total: DraftEstimate, row: PromptRow, writers: Judges, templates: Templates, constraints: int
-) -> None:
-    """Add the calls of `find_with_model`: one finds constraints, two check each of them."""
-    finder = writers.judges[0]
-    checker = writers.judges[-1]
-    # The message lists what the rules have compiled.
-    compiled = [item.name for item in draft_rubric(row.prompt, activate=False).items]
-    message = fill_compile_prompt(row.prompt, compiled, templates)
-    total.add_calls("compile", finder, message)
-    entail_values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
-    message = templates.fill("entail", row.prompt, entail_values)
-    total.add_calls("entail", checker, message, constraints)
-    message = templates.fill("examples", row.prompt, {"items": _USUAL_CONSTRAINT})
-    total.add_calls("examples", checker, message, constraints)
-
-
-def _add_writing_calls(
-    total: DraftEstimate,
-    row: PromptRow,
-    texts: Sequence[str],
-    writers: Judges,
-    templates: Templates,
-    items: int,
-) -> list[DraftedItem]:
-    """Add the calls of `write_items`: each writer writes, one merges, one breaks. Returns the assumed items.
-
-    Merging is assumed to leave all items.
-    """
-    task = WritingTask(row.prompt, row.reference, texts)
-    write_values = {"prompt": row.prompt, "material": describe_material(task)}
-    message = templates.fill("write", row.prompt, write_values)
-    written = []
-    for writer in writers.judges:
-        total.add_calls("write", writer, message)
-        for number in range(items):
-            question = f"{_USUAL_QUESTION} ({writer.name}, {number})"
-            criterion = make_judged_criterion(question, USUAL_POINTS, "Important")
-            written.append(DraftedItem(criterion, "written", author=Author(writer.name)))
-    if len(writers.judges) > 1:
-        message = templates.fill("merge", row.prompt, {"items": number_items(written)})
-        total.add_calls("merge", writers.judges[0], message)
-    break_values = {"prompt": row.prompt, "items": number_items(written)}
-    message = templates.fill("break", row.prompt, break_values)
-    total.add_calls("break", writers.judges[-1], message)
-    return written

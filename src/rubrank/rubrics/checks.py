@@ -34,7 +34,7 @@ from rubrank.rubrics.rubric import (
     read_data,
 )
 from rubrank.tables.columns import COLUMNS
-from rubrank.tables.sources import Row, read_rows
+from rubrank.tables.sources import read_rows
 from rubrank.verifiers.verifier import Domain, Layer
 
 YES_NO = (
@@ -189,7 +189,21 @@ def _check_rows(path: str) -> Iterator[Problem]:
     try:
         for number, row in enumerate(read_rows(path), start=1):
             columns |= dict.fromkeys(name for name, value in row.items() if value is not None)
-            yield from _check_row(row, path, number, checked_rubrics)
+            if any(row.get(name) is not None for name in COLUMNS["response"]):
+                try:
+                    group_rows([row], path)
+                except RubrankError as error:
+                    # `group_rows` was given this row alone, so it calls it row 1.
+                    message = _strip_place(error, path).removeprefix("row 1: ")
+                    yield Problem(path, message, number)
+            rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
+            if rubric is None and row.get("instruction_id_list") is not None:
+                ids = row["instruction_id_list"]
+                rubric = {"instruction_id_list": ids, "kwargs": row.get("kwargs")}
+            # Rollouts of a query repeat its rubric: it is checked once.
+            if rubric is not None and repr(rubric) not in checked_rubrics:
+                checked_rubrics.add(repr(rubric))
+                yield from check_rubric_data(rubric, path, row=number)
     except InvalidInput as error:  # a line that cannot be read: no more rows come after it
         yield Problem(path, _strip_place(error, path), number + 1)
         return
@@ -199,20 +213,3 @@ def _check_rows(path: str) -> Iterator[Problem]:
         listed = ", ".join(map(repr, list(columns)[:_MOST_LISTED_COLUMNS])) or "without values"
         message = "no row has a rubric, a response or a prompt: nothing to check in the columns"
         yield Problem(path, f"{message} {listed}")
-
-
-def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:
-    """Yield the problems of one row. checked_rubrics: the rubrics of earlier rows; this row's rubric is added."""
-    if any(row.get(name) is not None for name in COLUMNS["response"]):
-        try:
-            group_rows([row], path)
-        except RubrankError as error:
-            # `group_rows` was given this row alone, so it calls it row 1.
-            yield Problem(path, _strip_place(error, path).removeprefix("row 1: "), number)
-    rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
-    if rubric is None and row.get("instruction_id_list") is not None:
-        rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
-    # Rollouts of a query repeat its rubric: it is checked once.
-    if rubric is not None and repr(rubric) not in checked_rubrics:
-        checked_rubrics.add(repr(rubric))
-        yield from check_rubric_data(rubric, path, row=number)

@@ -26,7 +26,7 @@ def compile_chinese(prompt: str) -> list[Constraint]:
     """Return all constraints of a Chinese prompt, in its order, each with its sentence as evidence."""
     constraints: list[Constraint] = []
     for clause in _find_clauses(prompt):
-        for rule in (_find_counts, _find_words, _find_format, _find_language):
+        for rule in (find_counts, find_words, find_format, find_language):
             constraints += [replace(constraint, evidence=clause) for constraint in rule(clause)]
     return constraints
 
@@ -140,7 +140,7 @@ _NOT_POINTS = re.compile(r"新闻|评论|规定|短信|消息")
 _QUOTATION = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\"")
 
 
-def _find_counts(clause: str) -> Iterator[Constraint]:
+def find_counts(clause: str) -> Iterator[Constraint]:
     """Yield constraints on the number of characters, words, sentences, paragraphs or points."""
     # “请用三句话回答”: a quoted number asks for nothing. Quotations are filled with a sign that no pattern below
     # matches, not removed, so that a position in `unquoted` is the same in `clause`.
@@ -250,7 +250,7 @@ _NEGATED_BEFORE = re.compile(r"不[要能得]?$")
 _PART_WITH_ENDS = re.compile(r"段|句|标题|题目|行|每")
 
 
-def _find_words(clause: str) -> Iterator[Constraint]:
+def find_words(clause: str) -> Iterator[Constraint]:
     """Yield constraints on words: forbidden, included, first and last ones, counted ones, and marks."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(clause):
@@ -324,7 +324,7 @@ _TABLE = re.compile(r"(?:以|用|做成|整理成|列成)[^，。]{0,8}(?<!列)�
 _BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
 
 
-def _find_format(clause: str) -> Iterator[Constraint]:
+def find_format(clause: str) -> Iterator[Constraint]:
     """Yield constraints on the format: JSON, a table, bullet points."""
     if _JSON.search(clause) and not _ABOUT_JSON.search(clause):
         yield Constraint("FormatRequirement", {"format": "json"})
@@ -346,7 +346,7 @@ _OTHER_USE_OF_LANGUAGE = re.compile(
 )
 
 
-def _find_language(clause: str) -> Iterator[Constraint]:
+def find_language(clause: str) -> Iterator[Constraint]:
     """Yield the language of the response."""
     if _OTHER_USE_OF_LANGUAGE.search(clause):
         return

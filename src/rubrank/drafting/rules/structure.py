@@ -169,13 +169,23 @@ def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> I
         return
     earlier = reversed(prompt[max(0, position - 3) : position])
     following = prompt[position + 1 : position + 2]
-    for nearby in (sentence, *earlier, *following):
-        for match in _NUMBER_OF_PARTS.finditer(nearby.text):
-            quantity = nearby.get_quantity(match)
+    total = _find_total(_NUMBER_OF_PARTS, (sentence, *earlier, *following))
+    if total:
+        quantity, source = total
+        params = {"num_paragraphs": quantity.number}
+        yield Constraint("length_constraints:number_paragraphs", params, source.original)
+
+
+def _find_total(
+    number_of_parts: re.Pattern[str], sentences: Sequence[Sentence]
+) -> tuple[Quantity, Sentence] | None:
+    """Return the first number of parts that is a total or a minimum, and its sentence; None if there is none."""
+    for sentence in sentences:
+        for match in number_of_parts.finditer(sentence.text):
+            quantity = sentence.get_quantity(match)
             if quantity.relation in ("plain", "exactly", "at least"):
-                params = {"num_paragraphs": quantity.number}
-                yield Constraint("length_constraints:number_paragraphs", params, nearby.original)
-                return
+                return quantity, sentence
+    return None
 
 
 # ---- the first word of a paragraph ---------------------------------------------------------------------------------
@@ -274,18 +284,14 @@ def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
     if label is None:
         return
     position = prompt.index(sentence)
-    for nearby in (sentence, *reversed(prompt[:position]), *prompt[position + 1 :]):
-        for match in _NUMBER_OF_SECTIONS.finditer(nearby.text):
-            quantity = nearby.get_quantity(match)
-            if quantity.relation in ("plain", "exactly", "at least"):
-                params: dict[str, object] = {
-                    "section_spliter": label,
-                    "num_sections": quantity.number,
-                }
-                if quantity.relation == "at least":
-                    params["relation"] = "at least"
-                yield Constraint("detectable_format:multiple_sections", params)
-                return
+    nearest_first = (sentence, *reversed(prompt[:position]), *prompt[position + 1 :])
+    total = _find_total(_NUMBER_OF_SECTIONS, nearest_first)
+    if total:
+        quantity = total[0]
+        params: dict[str, object] = {"section_spliter": label, "num_sections": quantity.number}
+        if quantity.relation == "at least":
+            params["relation"] = "at least"
+        yield Constraint("detectable_format:multiple_sections", params)
 
 
 def _find_label(sentence: Sentence) -> str | None:
