@@ -39,9 +39,9 @@ from rubrank.judges.judge import (
 )
 from rubrank.judges.parsing import add_probabilities, read_absolute, read_batched, read_expected
 from rubrank.judges.prompting import absolute_call, batched_call, select_prompt_options
-from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
+from rubrank.judges.prompting.calls import describe_guidelines, describe_question
 from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
-from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
+from rubrank.judges.prompting.prompt_files import PromptLanguage, load_criterion_prompt, load_prompt
 from rubrank.judges.prompting.reply_form import make_batch_keys, make_form
 from rubrank.judges.prompting.tokens import estimate_tokens
 from rubrank.rollouts.rollout import Rollout, ToolCall
@@ -322,7 +322,7 @@ def _make_state(
         state["conversation"] = conversation
     if rollout.tools:
         state["tools"] = defuse("\n".join(map(as_json, rollout.tools)))
-    prompts = [find_prompt(criterion, language) for criterion in criteria]
+    prompts = [load_criterion_prompt(criterion, language) for criterion in criteria]
     references = group_references(criteria, prompts, [rollout])
     if references:
         state["reference"] = {names: defuse(text) for names, text in references.items()}
@@ -338,7 +338,7 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
 
 def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _RequestEntry:
     """Return the entry of one criterion, of the type that fits its scale."""
-    prompt = find_prompt(criterion, language)
+    prompt = load_criterion_prompt(criterion, language)
     form = make_form(criterion, prompt, whole=True)
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
     # The levels, lowest first: the values of the domain or, if it is a range, its anchors.

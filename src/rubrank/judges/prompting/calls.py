@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rubrank._plain import shorten
-from rubrank.errors import UnknownName, only_our_errors
+from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Language, Order
 from rubrank.judges.prompting.material import (
     choose_language,
@@ -47,7 +47,6 @@ from rubrank.judges.prompting.prompt_files import (
     Prompt,
     PromptLanguage,
     fill,
-    list_prompt_names,
     load_criterion_prompt,
     load_labels,
     load_prompt,
@@ -89,7 +88,7 @@ def absolute_call(
     whole: ask for one verdict even if the prompt file asks for a list of items.
     """
     prompt_language = choose_language(language, rollout)
-    prompt = find_prompt(criterion, prompt_language)
+    prompt = load_criterion_prompt(criterion, prompt_language)
     frame = load_prompt("_absolute", prompt_language)
     count = count_references(criterion, prompt, [rollout])
     form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
@@ -133,7 +132,7 @@ def batched_call(
     entries = []
     example_texts = []
     for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
-        prompt = find_prompt(criterion, prompt_language)
+        prompt = load_criterion_prompt(criterion, prompt_language)
         examples_of_criterion = (examples or {}).get(criterion.name, ())
         count = count_references(criterion, prompt, [rollout])
         form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
@@ -179,7 +178,7 @@ def pairwise_call(
 ) -> Call:
     """Compare two responses to one query, shown as A and B; the verdict says which is better, or that they tie."""
     prompt_language = choose_language(language, first)
-    prompt = find_prompt(criterion, prompt_language)
+    prompt = load_criterion_prompt(criterion, prompt_language)
     frame = load_prompt("_pairwise", prompt_language)
     labels = load_labels(prompt_language)
     form = make_form(criterion, prompt, whole=True)
@@ -219,7 +218,7 @@ def listwise_call(
 ) -> Call:
     """Rank all responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     prompt_language = choose_language(language, rollouts[0])
-    prompt = find_prompt(criterion, prompt_language)
+    prompt = load_criterion_prompt(criterion, prompt_language)
     frame = load_prompt("_listwise", prompt_language)
     labels = load_labels(prompt_language)
     form = make_form(criterion, prompt, whole=True)
@@ -382,16 +381,6 @@ def _show_data(
 
 
 # ------------------------------------------------------------------------------------------------------ one criterion
-
-
-def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
-    """Return the prompt file of a criterion; raises UnknownName if it has neither a file nor a question."""
-    name = criterion.prompt_name
-    if criterion.question is None and name not in list_prompt_names():
-        raise UnknownName.of(
-            f"criterion {criterion.name!r} for a judge", "name", name, list_prompt_names()
-        )
-    return load_criterion_prompt(criterion, language)
 
 
 def _describe_criterion(

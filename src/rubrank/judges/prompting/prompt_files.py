@@ -49,6 +49,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from rubrank.errors import UnknownName
 from rubrank.rubrics.rubric import Criterion
 
 PromptLanguage: TypeAlias = Literal["en", "zh"]
@@ -176,10 +177,17 @@ def list_prompt_names() -> frozenset[str]:
 
 
 def load_criterion_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
-    """Return the criterion's own prompt; the frame `_question` if it has a question of the user, or no prompt."""
+    """Return the prompt of a criterion: its own, or the frame `_question` if it has a question of the user.
+
+    Raises UnknownName if it has neither.
+    """
+    if criterion.question is not None:
+        return load_prompt("_question", language)
     name = criterion.prompt_name
-    if criterion.question is not None or name not in list_prompt_names():
-        name = "_question"
+    if name not in list_prompt_names():
+        raise UnknownName.of(
+            f"criterion {criterion.name!r} for a judge", "name", name, list_prompt_names()
+        )
     return load_prompt(name, language)
 
 
