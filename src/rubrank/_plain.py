@@ -339,11 +339,6 @@ def refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def format_labelled_line(name: str, text: str, width: int) -> str:
-    """Format one line of a description: a name, padded to `width`, and its text."""
-    return f"{name:<{width}}{text}"
-
-
 def shorten(text: str, most: int = 120) -> str:
     """Cut the text to `most` characters if it is longer; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

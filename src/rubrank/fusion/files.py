@@ -327,12 +327,9 @@ def read_file_scores(
         # A gate reads 1 as clean. Reversing the scores, or ignoring the direction, would surprise the user either way.
         for name in options.lower:
             if name in gates:
-                allowed = (
-                    "of criteria other than those that the gate reads, whose scores are 1 for clean"
-                )
-                raise InvalidInput(
-                    _OWNER, "lower", allowed, repr(name), "Reverse its scores: 1 − s."
-                )
+                allowed = "of criteria other than those that the gate reads (1 = clean)"
+                remedy = "Reverse its scores: 1 − s."
+                raise InvalidInput(_OWNER, "lower", allowed, repr(name), remedy)
         criteria_of = {}
         for name in layout.names:
             fields = {"domain": UNIT, **changes.get(name, {})}
@@ -447,11 +444,14 @@ class FileScores:
                 yield from self._make_rubric_batches(groups, by_rubric=group is not None)
                 continue
             rows = layout.order
-            if len(groups) < len(layout.group_labels):
+            starts = layout.starts
+            labels = layout.group_labels
+            if len(groups) < len(labels):
                 rows = np.concatenate([layout.group_rows[g] for g in groups])
-            gates = [
-                self.criteria[name] for name in (*options.global_quality, *options.low_quality)
-            ]
+                starts = np.concatenate([[0], np.diff(starts)[groups].cumsum()])
+                labels = tuple(labels[g] for g in groups)
+            gate_names = (*options.global_quality, *options.low_quality)
+            gates = [self.criteria[name] for name in gate_names]
             ranked = []
             for criterion in self.criteria.values():
                 is_penalty = criterion.layer == "low_quality" and options.penalties == "rank"
@@ -464,25 +464,25 @@ class FileScores:
                     ranked = [c for c in ranked if c.name in (*scored_names, *self.gates)]
             batch = ScoreBatch(
                 scores_MK=layout.select_scores(rows, [c.name for c in ranked]),
-                starts=np.cumsum([0, *np.diff(layout.starts)[groups]]),
+                starts=starts,
                 criteria=tuple(ranked),
                 weights_NK=np.array([[c.weight for c in ranked]], dtype=float),
                 margins_NK=np.array([[c.margin for c in ranked]], dtype=float),
-                given_labels=tuple(layout.group_labels[g] for g in groups),
+                given_labels=labels,
                 gate_criteria=tuple(gates),
                 has_declared_domains=False,
             )
             if gates:
-                batch.gates_MC = layout.select_scores(rows, [c.name for c in gates])
+                batch.gates_MC = layout.select_scores(rows, gate_names)
             if layout.attributes_MD is not None:
                 batch.attributes_MD = layout.attributes_MD[rows]
                 batch.attribute_names = options.attribute_names
             yield rows, batch
 
     def _make_rubric_batches(self, groups: np.ndarray, by_rubric: bool) -> Iterator[RowBatch]:
-        """Yield batches of some groups of the score table.
+        """Yield batches of some groups of the score table: one for all, or one per rubric if `by_rubric`.
 
-        by_rubric: one batch per rubric instead of one for all groups, also if a matrix would be mostly empty.
+        With very many criteria there is one batch per rubric in any case: one matrix would be mostly empty.
         """
         table = self.score_table
         assert table is not None

@@ -33,7 +33,7 @@ from typing import Any, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from rubrank._files import check_folder, require_file
-from rubrank._plain import explain_complaints, format_labelled_line, word_list
+from rubrank._plain import explain_complaints, word_list
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.files import presets, read_data, read_settings
 from rubrank.rubrics.rubric import load_rubric, merge_extended
@@ -343,4 +343,4 @@ def describe_plan(plan: Mapping[str, Any]) -> str:
         else:
             words = {"None": "none", "False": "no", "True": "yes"}
             lines.append((name, words.get(str(value), str(value))))
-    return "\n".join(format_labelled_line(name, text, width=13) for name, text in lines)
+    return "\n".join(f"{name:<13}{text}" for name, text in lines)
