@@ -34,7 +34,7 @@ every process. Trainers that pass single samples use `barrier.py`, which grades 
 whole groups.
 
 A reward is NaN if a rollout has no score on any quality criterion, and no gate stopped it. A trainer leaves such a
-rollout out (TRL: None), or uses `fill_unknown`.
+rollout out (TRL: None), or gives it the mean of its group (`flat(means=True)`).
 
 A group's id names it in the records, and the random draws of `attenuate` depend on it. `label` makes ids that no other
 step has.
@@ -163,9 +163,10 @@ class StepRewards:
     findings: tuple[Finding, ...] = ()
     """What to change: up to three findings about the last groups of the run (`rubrank.records.findings`)."""
 
-    def flat(self) -> list[float]:
-        """All rewards in one list."""
-        return [reward for group in self.rewards for reward in group]
+    def flat(self, *, means: bool = False) -> list[float]:
+        """All rewards in one list. means: True gives a rollout without any score the mean of its group."""
+        groups = map(fill_unknown, self.rewards) if means else self.rewards
+        return [reward for group in groups for reward in group]
 
     @property
     def stopped_by(self) -> tuple[tuple[tuple[str, ...], ...], ...]:

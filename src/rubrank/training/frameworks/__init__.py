@@ -6,7 +6,7 @@ Every adapter does the same four things:
     2. read what is passed      prompt and row → `make_query`; each response → `Completion`, with its finish reason
     3. score                    one group: `score_query`; a batch of groups: `score_flat`; single samples: `Barrier`
     4. return rewards           in the trainer's own shape; most trainers cannot leave a rollout out, so one without any
-                                score gets the mean of its group (`fill_unknown`)
+                                score gets the mean of its group (`means=True`)
 
 The adapters differ in who calls them, with what, and in what the trainer cannot tell them: its step, whether it
 evaluates, which samples belong together. The docstring of an adapter says that, after an example of its use:

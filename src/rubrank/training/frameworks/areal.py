@@ -25,7 +25,6 @@ from itertools import count
 from typing import Any
 
 from rubrank.training.config import EngineSource, load_engine
-from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import make_query, read_token_completion, score_query
 
 _OWNER = "AReaL"
@@ -88,7 +87,7 @@ class RubricWorkflow:
             where=_OWNER,
             tokenizer=self.tokenizer,
         )
-        return to_tensors(responses, fill_unknown(result.flat()))
+        return to_tensors(responses, result.flat(means=True))
 
     def encode_prompt(self, prompt: Any) -> list[int]:
         """Return the tokens of a prompt: a text as it is, messages with the chat template."""

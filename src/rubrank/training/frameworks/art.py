@@ -25,7 +25,6 @@ from itertools import count
 from typing import Any
 
 from rubrank.training.config import EngineSource, load_engine
-from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 
 _OWNER = "ART"
@@ -61,7 +60,7 @@ def score_trajectories(
             train=train,
             where=_OWNER,
         )
-        for trajectory, reward in zip(group.trajectories, fill_unknown(result.flat()), strict=True):
+        for trajectory, reward in zip(group.trajectories, result.flat(means=True), strict=True):
             trajectory.metrics["independent_reward"] = trajectory.reward
             trajectory.reward = reward
         group.metrics.update(result.metrics)

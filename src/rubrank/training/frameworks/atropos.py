@@ -27,7 +27,6 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import EngineSource, load_engine
-from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import find_end_token_ids, find_last_turn, infer_finish_reason
 
@@ -97,7 +96,7 @@ class RubricEnv:
             where=_OWNER,
             tokenizer=tokenizer,
         )
-        group["scores"] = fill_unknown(result.flat())
+        group["scores"] = result.flat(means=True)
 
 
 def _read_finish_reasons(group: Any) -> list[Any]:

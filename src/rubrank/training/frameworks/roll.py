@@ -25,7 +25,6 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import EngineSource, load_engine, refuse_late_controls
-from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import (
     Completion,
     make_query,
@@ -68,7 +67,7 @@ class RubricLoop:
             where=_OWNER,
             tokenizer=self.tokenizer,
         )
-        for item, reward in zip(items, fill_unknown(result.flat()), strict=True):
+        for item, reward in zip(items, result.flat(means=True), strict=True):
             for name in ("response_level_rewards", "scores"):
                 if name in item.batch:
                     item.batch[name] = item.batch[name] * 0 + reward

@@ -26,7 +26,6 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine, refuse_late_controls
-from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query
 
 _OWNER = "slime"
@@ -62,10 +61,9 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     group_id = None if first.group_index is None else f"{step}/{first.group_index}"
     completions = [_read_completion(sample) for sample in samples]
     result = await score_query(engine, query, completions, step=step, id=group_id, where=_OWNER)
-    rewards = result.flat()
-    for sample, value in zip(samples, rewards, strict=True):
+    for sample, value in zip(samples, result.flat(), strict=True):
         sample.remove_sample = sample.remove_sample or isnan(value)
-    return fill_unknown(rewards)
+    return result.flat(means=True)
 
 
 def _read_completion(sample: Any) -> Completion:

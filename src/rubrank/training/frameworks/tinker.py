@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion, make_query, score_query, to_messages
 from rubrank.training.rollouts import find_token_opening_tag
 
@@ -97,7 +97,7 @@ class RubricGroupBuilder:
             where=_OWNER,
             tokenizer=getattr(self.renderer, "tokenizer", None),
         )
-        return [(reward, dict(result.metrics)) for reward in fill_unknown(result.flat())]
+        return [(reward, dict(result.metrics)) for reward in result.flat(means=True)]
 
     def _read_completion(self, trajectory: Any, env: Any) -> Completion:
         """Return the messages of a trajectory, with finish reason and tokens of its last action.

@@ -38,7 +38,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import EngineSource, load_engine
-from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 
 _OWNER = "verifiers"
@@ -78,7 +78,7 @@ def group_reward(
         )
         if report is not None:
             report(result)
-        return fill_unknown(result.flat())
+        return result.flat(means=True)
 
     reward.__name__ = name
     return reward
@@ -179,7 +179,7 @@ async def reward_episodes(
             train=train,
             where=f"{_OWNER}: {name}",
         )
-        for trace, reward in zip(traces, fill_unknown(result.flat()), strict=True):
+        for trace, reward in zip(traces, result.flat(means=True), strict=True):
             if replace:
                 for task_name in [key for key in trace.rewards if key != name]:
                     task_reward = trace.rewards.pop(task_name)
