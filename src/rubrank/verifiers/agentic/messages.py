@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 # The file descriptors of the pipe in both processes: `sandbox.run` gives the channel from 3 on.
 READ_END = 3
 WRITE_END = 4
-MOST_BYTES = 32 << 20  # of one frame
+MOST_BYTES = 32 << 20  # of one frame, so that neither side can exhaust the other's memory
 # Kinds of frames. The head of a frame is its kind and the length of its payload.
 DATA = b"D"  # a message
 NEW = b"N"  # start a child
@@ -39,7 +39,7 @@ END = b"E"  # end the child
 DEAD = b"X"  # the child is dead
 HEAD = struct.Struct("=cI")
 _FIRST_INEXACT_INTEGER = 1 << 53  # in JSON readers that use floats
-_MOST_ITEMS = 10_000  # of an iterator
+_MOST_ITEMS = 10_000  # of an iterator, which may be endless
 _ARRAY_KINDS = "biufcSU"  # numpy's letters for arrays of numbers and texts: only these are copied
 _REFERENCE_TAGS = ("remote", "error class", "module")
 

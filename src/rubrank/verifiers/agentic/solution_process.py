@@ -3,9 +3,17 @@
     tests ──READ_END───> Parent ──pipe──> Child, in which `Session` runs the solution
     tests <──WRITE_END── Parent <──pipe──
 
-A request from the tests is a JSON object: {"do": "call", "at": 3, "args": …} calls object number 3. `Session.actions`
-lists what can be asked for. Plain data crosses the pipe as it is; everything else stays in the child, and the tests get
-a reference with the object's number (`Session.make_reference`).
+A request from the tests is a JSON object, and so is the answer. `Session.actions` lists the requests; for example
+
+    {"do": "load"}                                                  runs the solution's code
+        {"ok": ["dict", ["double", ["remote", 0, "object"]]]}       it defines `double`, which is object number 0
+    {"do": "call", "at": 0, "args": ["list", [4]], "kwargs": …}     double(4)
+        {"ok": 8}
+    {"do": "call", "at": 0, "args": ["list", []], "kwargs": …}      double()
+        {"error": [["type", "TypeError"], "TypeError", ["double() missing …"], "double() missing …"]}
+
+Plain data crosses the pipe (messages.py says in which form); everything else stays in the child, and the tests get a
+reference with the object's number (`Session.make_reference`).
 
 The child belongs to the solution. It may answer whatever it likes, but it answers with data, before it can know what
 the data will be compared with. The parent owns the pipe to the tests, so a child that is killed in the middle of a
@@ -46,7 +54,9 @@ from rubrank.verifiers.agentic.messages import (
 )
 from rubrank.verifiers.shared.inside.children import install_signal_filter, kill_group
 
-_MOST_PRINTED = 256 * 1024  # characters that one request may print
+_MOST_PRINTED = (
+    256 * 1024
+)  # characters of what one request prints that are sent on; a test reads a few lines
 _UNCHANGEABLE = (type(None), bool, int, float, complex, str, bytes)
 
 

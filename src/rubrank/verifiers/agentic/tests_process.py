@@ -1,21 +1,23 @@
-"""The tests' sandbox: one process per test, which calls the solution over the pipe and compares plain data.
+"""The tests' sandbox: runs one process per test, in which the solution's functions are called over a pipe.
 
-The steps of one test:
+Suppose the test is `assert double([1]) == [2]`, and the solution defines `double`:
 
-    run_job          starts a fresh child here and one in the solution's process
-    run_in_child     runs the test in the child; `run_remotely` if it needs plain data only
-    Client           sends requests over the pipe: load, import, get, set, call, test
-    RemoteObject     stands for a function, class or object of the solution; RemoteModule for a module
+    1. `run_job` starts two processes for the test: a child here, and one in the solution's sandbox.
+    2. The child (`run_in_child`) asks for the solution's names. It gets a reference to a function, and gives the test a
+       `RemoteObject` under the name `double`. Modules of the solution are `RemoteModule`s.
+    3. The test calls it. The `Client` sends {"do": "call", "at": 0, "args": …} and reads [2], as plain data.
+    4. The comparison happens here, with Python's own `==` on Python's own list.
+    5. After the last line of the test, the child writes a random word that was made for it. Only then, and if the
+       solution is still running, has the test passed: leaving early passes nothing.
 
-Reads {"jobs", "remote", "local", "original", "seconds", "stop", "live"} from standard input and writes one JSON line
-per job. A test has passed when its process writes a random word, made for it, after the last line of the test, and the
-solution is still running: leaving early passes nothing.
+What tests may do with the solution's objects is limited to what cannot be faked: call methods, and use attributes. A
+test that needs more (it compares, adds or subclasses objects of the solution, or passes it a function) is run again in
+the solution's process, and its report says so under "live", because there a solution could fake a pass. Only the test
+can cause this: by what it passes to the solution, or by naming a class (`Stack()`). The solution cannot: an object that
+a function returns (`double(2)`) never equals plain data, and operators on it fail.
 
-A function of the solution is called with plain data and returns plain data. Of the solution's objects, tests can call
-methods and use attributes. A test that needs more (it compares, adds or subclasses objects of the solution, or passes
-it a function) is run again in the solution's process, and its line says so, because a solution could fake a pass there.
-Only the test can cause that: by what it passes to the solution, or by naming a class (`Stack()`). An object that comes
-out of a function (`double(2)`) never equals plain data, and operators on it fail.
+The request on standard input is {"jobs", "remote", "local", "original", "seconds", "stop", "live"}; `code.py` makes it.
+The answer is one JSON line per job.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from rubrank.verifiers.agentic.messages import (
 )
 from rubrank.verifiers.shared.inside.children import kill_group, protect_memory
 
-_ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
+_ENDING_SECONDS = 5.0  # in which the solution's side has to end a child, which it does by SIGKILL
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
 _NEEDS_OBJECTS = os.urandom(16).hex()
 # Errors that would cut `map` and `all` short.

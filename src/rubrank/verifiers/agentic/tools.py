@@ -38,9 +38,12 @@ from rubrank.verifiers.shared.json_values import (
 )
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-# Limits of the calls that are paired with each other: the time grows with their product.
+# Limits of the calls that are paired with each other: the time grows with their product, to a tenth of a second.
 _MOST_EXPECTED = 64
 _MOST_CALLS = 1_000
+_MOST_OF_RESULT = (
+    10_000  # characters of a tool's result in which an error is looked for: errors come first
+)
 
 # "Error: no such file", "ValueError: …", "fatal: …", and the first line of a Python traceback
 _ERROR_PATTERNS = (
@@ -403,7 +406,7 @@ def says_error(result: Any, patterns: Sequence[str] = _ERROR_PATTERNS) -> bool:
         return str(result.get("status", "")).lower() in ("error", "failed", "failure")
     if not isinstance(result, str):
         return False
-    beginning = replace_surrogates(result[:10_000])
+    beginning = replace_surrogates(result[:_MOST_OF_RESULT])
     return any(compile_pattern(pattern).search(beginning) for pattern in patterns)
 
 

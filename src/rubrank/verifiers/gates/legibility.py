@@ -87,6 +87,12 @@ _LETTERS_OF_ONE_SCRIPT = [
     )
 ]
 
+# ---- how much of a text may be broken ----
+_SHORT_TEXT = 200  # characters: a sentence or two
+_LARGE_PART = (
+    20  # signs that are more than a twentieth of the text make it unreadable, whatever their number
+)
+
 # ---- words of mixed scripts ----
 _SCRIPT_RUN = re.compile(
     "|".join(f"(?P<{script}>[{letters}]+)" for script, letters in LETTERS.items())
@@ -135,8 +141,13 @@ _CIPHER_ASKED = compile_phrases("cipher_asked")
 # ---- random letters ----
 # A word of ASCII letters; in capitals only if it is long, since abbreviations have any letters.
 _SPELLED_WORD = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
-_FEWEST_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
+_FEWEST_PAIRS = (
+    45  # with fewer pairs of letters, about ten words, random letters cannot be told from names
+)
 _STRETCH_PAIRS = 150  # about 35 words, among which the unknown pairs are counted
+# Characters of a long text that are looked at, because a model that breaks down does not recover
+_BEGINNING_CHARACTERS = 3_000
+_END_CHARACTERS = 1_500
 _SPACE = ord(" ")
 _KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of random pairs half do
 
@@ -164,21 +175,25 @@ def garbled_text(rollout: Rollout) -> Answer:
 
 
 def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
-    """Yield each sign of garbled text and how often it occurs; 0 if that is too rare to matter."""
+    """Yield each sign of garbled text and how often it occurs; 0 if that is too rare to matter.
+
+    A good answer may show a sign or two ("The character � is U+FFFD."), so most signs count from the second or third
+    on, or if they are a large part of a short text. docs/gates.md has the false alarms with these limits.
+    """
     not_ascii = " ".join(_NOT_ASCII.findall(text))
     broken = _BROKEN_CHARACTERS.findall(text)
-    has_many = (
-        len(broken) >= 3
-        or (len(broken) >= 2 and len(text) < 200)
-        or 20 * sum(map(len, broken)) > len(text)
-    )
-    yield "places with broken characters", len(broken) if has_many else 0
+    is_short = len(text) < _SHORT_TEXT
+    is_large_part = _LARGE_PART * sum(map(len, broken)) > len(text)
+    is_broken = len(broken) >= (2 if is_short else 3) or is_large_part
+    yield "places with broken characters", len(broken) if is_broken else 0
     wrong = max(len(_KNOWN_MOJIBAKE.findall(not_ascii)), _count_wrongly_decoded(text, not_ascii))
-    yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
+    is_wrong = wrong >= 2 or _LARGE_PART * wrong > len(text)
+    yield "wrongly decoded passages", wrong if is_wrong else 0
     stacked = len(_STACKED_ACCENTS.findall(not_ascii))
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
     mixed = _count_mixed_words(text) if not_ascii else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
+    # A single token counts: outside code, no good answer has one unless its prompt does.
     tokens = len(_TOKENS.findall(text))
     if "<s>" not in text:
         tokens += text.count("</s>")  # with <s>, it is HTML for text that is struck out
@@ -186,8 +201,8 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
     if _CIPHER_ASKED.search(question):
         return
     escapes = len(_ESCAPES.findall(text))
-    has_many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
-    yield "letters as escapes", escapes if has_many else 0
+    is_escaped = escapes >= 3 or 6 * escapes > len(text.split())  # one escape among five words
+    yield "letters as escapes", escapes if is_escaped else 0
     yield "words of random letters", _count_random_words(text)
 
 
@@ -274,8 +289,8 @@ def _count_random_words(text: str) -> int:
     Random letters may follow good text, so that every stretch of `_STRETCH_PAIRS` pairs is looked at. Of a long text,
     only the beginning and the end are.
     """
-    if len(text) > 4_500:
-        text = text[:3000] + " " + text[-1500:]
+    if len(text) > _BEGINNING_CHARACTERS + _END_CHARACTERS:
+        text = text[:_BEGINNING_CHARACTERS] + " " + text[-_END_CHARACTERS:]
     words = _SPELLED_WORD.findall(_MATHS.sub(" ", text))
     letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
     is_pair = (letters[:-1] != _SPACE) & (letters[1:] != _SPACE)

@@ -167,19 +167,37 @@ def _find_signs(opening: str, prompt: str) -> list[str]:
     is_about_users = _compile_words("user").search(prompt) is not None or "user" in prompt
     signs: list[str] = []
 
-    # The first words: "Okay, so".
-    first_words = _read_first_words(text)
-    after_first_words = text[len(first_words) :]
+    # The first words: "Okay, so, hmm".
+    end = 0
+    while word := _compile_words("talk").match(text, end):
+        separator = _SEPARATOR.match(text, word.end())
+        if not separator:
+            break  # a longer word: the "so" of "some"
+        end = separator.end()
+    first_words = text[:end]
+    rest = text[end:]
     if first_words and not is_fiction:
-        signs += _find_first_signs(first_words, after_first_words)
+        signs.append(first_words.strip(" ,.…!，。！"))
+        hesitates = _compile_words("hesitation").match(first_words) is not None
+        consents = _compile_words("consent").match(first_words) is not None
+        has_plan = bool(_find_plan(rest[:_NEAR_CHARACTERS], 0))
+        has_need = _compile_words("need").match(rest) is not None
+        # "Hmm, let me think …", "Okay, I need to …"
+        if (hesitates and has_plan) or (has_need and (hesitates or consents)):
+            signs += ["plans before it answers"] * 2
 
-    # The first three sentences, apart from those that speak to the user.
-    language = detect_language(opening)[0]
-    sentences = [
-        sentence
-        for sentence in _SENTENCE_BREAK.split(after_first_words)
-        if not _speaks_to_user(sentence, language)
-    ]
+    # Thinking aloud has no "you": sentences such as "Let me check that for you" speak to the user, and are left out.
+    you = _compile_words("you", detect_language(opening)[0])
+    sentences = []
+    for sentence in _SENTENCE_BREAK.split(rest):
+        match = you.search(sentence)
+        is_word = match and (
+            _UNSPACED.search(match[0]) or not sentence[match.end() :][:1].isalpha()
+        )
+        if not is_word:
+            sentences.append(sentence)
+
+    # The first three of the others
     names_user = False
     for sentence in sentences[:3]:
         # The user in the third person, with which a sentence begins: "The user wants …". Only the first such counts.
@@ -213,23 +231,6 @@ def _find_signs(opening: str, prompt: str) -> list[str]:
     return signs
 
 
-def _find_first_signs(first_words: str, rest: str) -> list[str]:
-    """Return the signs of an answer that begins with "Okay, so" or "Hmm": more of them if a plan follows.
-
-    first_words: these words. rest: the opening after them.
-    """
-    signs = [first_words.strip(" ,.…!，。！")]
-    hesitates = _compile_words("hesitation").match(first_words) is not None
-    consents = _compile_words("consent").match(first_words) is not None
-    # "Hmm, let me think …"
-    has_plan = bool(_find_plan(rest[:_NEAR_CHARACTERS], 0))
-    # "Okay, I need to …"
-    has_need = _compile_words("need").match(rest) is not None
-    if (hesitates and has_plan) or (has_need and (hesitates or consents)):
-        signs += ["plans before it answers"] * 2
-    return signs
-
-
 def _find_plan_signs(
     sentence: str, prompt: str, is_fiction: bool, is_about_users: bool
 ) -> list[str]:
@@ -253,27 +254,6 @@ def _is_at_start(phrase: re.Match[str]) -> bool:
     """Does the phrase begin its sentence, with at most a word or two before it?"""
     most_before = 2 if _UNSPACED.search(phrase[0]) else 16
     return phrase.start() <= most_before
-
-
-def _speaks_to_user(sentence: str, language: str) -> bool:
-    """Is there a "you"? Thinking aloud has none: "Let me check that for you" is an answer."""
-    you = _compile_words("you", language).search(sentence)
-    if you is None:
-        return False
-    return _UNSPACED.search(you[0]) is not None or not sentence[you.end() : you.end() + 1].isalpha()
-
-
-def _read_first_words(text: str) -> str:
-    """Return the words such as "Okay, so, hmm" with which thinking aloud begins; "" if there are none."""
-    end = 0
-    while True:
-        word = _compile_words("talk").match(text, end)
-        if not word:
-            return text[:end]
-        separator = _SEPARATOR.match(text, word.end())
-        if not separator:
-            return text[:end]  # a longer word: the "so" of "some"
-        end = separator.end()
 
 
 def _find_plan(sentence: str, weight: int) -> list[str]:

@@ -242,17 +242,17 @@ def extract_prose(text: str) -> str:
         hidden += [code for _, code in split_code(text)[1]]
     if "`" in text:
         hidden += re.findall(r"`([^`\n]{20,1000})`", text)
-    return "\n\n".join((prose, *(code for code in hidden if _is_prose(code))))
-
-
-def _is_prose(code: str) -> bool:
-    """Are these sentences rather than code? Then most lines have words and none of the signs of code."""
-    lines = [line for line in code.splitlines() if line.strip()]
-    sentences = 0
-    for line in lines:
-        has_words = len(_WORDS.findall(line)) >= 4 or len(_DENSE.findall(line)) >= 6
-        sentences += has_words and not _CODE.search(line)
-    return bool(lines) and 3 * sentences >= 2 * len(lines)
+    parts = [prose]
+    for code in hidden:
+        # Sentences rather than code: most lines have words and none of the signs of code.
+        lines = [line for line in code.splitlines() if line.strip()]
+        sentences = 0
+        for line in lines:
+            has_words = len(_WORDS.findall(line)) >= 4 or len(_DENSE.findall(line)) >= 6
+            sentences += has_words and not _CODE.search(line)
+        if lines and 3 * sentences >= 2 * len(lines):
+            parts.append(code)
+    return "\n\n".join(parts)
 
 
 def measure_languages(text: str) -> dict[str, float]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import re
 
-_MOST_CHARACTERS = 400
-_MOST_DEPTH = 40  # of brackets, signs and powers inside each other
+_MOST_CHARACTERS = 400  # of an expression; what is longer is no result
+_MOST_DEPTH = 40  # of brackets, signs and powers inside each other; each takes up to seven of Python's 1,000 calls
 _LARGEST_FACTORIAL = 170  # 171! is too large for a float
 _NUMBER_STARTS = "0123456789."
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
@@ -54,26 +54,13 @@ def evaluate(text: str) -> float | None:
         return None
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
-    try:
-        parser = _Parser(_tokenize(text))
-        value = parser.parse_sum(0)
-    except (ValueError, ZeroDivisionError):
-        # Besides _NotAnExpressionError: `math.pow` and `int` raise ValueError for 0^{-1} and for powers that are NaN.
-        return None
-    except OverflowError:
-        return math.inf
-    # Infinity minus infinity is NaN.
-    return None if math.isnan(value) or not parser.done else value
-
-
-def _tokenize(text: str) -> list[str]:
     tokens: list[str] = []
     position = 0
     text = text.rstrip()
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _NotAnExpressionError
+            return None
         token = match[1] or match[2]
         follows_frac = bool(tokens) and tokens[-1].endswith("frac")
         if follows_frac and len(token) == 2 and token.isdigit():
@@ -82,7 +69,16 @@ def _tokenize(text: str) -> list[str]:
         else:
             tokens.append(token)
         position = match.end()
-    return tokens
+    parser = _Parser(tokens)
+    try:
+        value = parser.parse_sum(0)
+    except (ValueError, ZeroDivisionError):
+        # Besides _NotAnExpressionError: `math.pow` and `int` raise ValueError for 0^{-1} and for powers that are NaN.
+        return None
+    except OverflowError:
+        return math.inf
+    # Infinity minus infinity is NaN.
+    return None if math.isnan(value) or not parser.done else value
 
 
 def _check_depth(depth: int) -> None:

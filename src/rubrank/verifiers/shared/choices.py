@@ -13,6 +13,10 @@ These are tried in order; the first that gives a letter wins:
     6. _find_last_capital            the last capital that stands alone
 
 What is denied ("not A", "A is wrong", 排除A) is never chosen. Several letters mean that several were named.
+
+Every step looks at the mentions of options (`_Mention`) and at the text before and after each. The patterns below stand
+in this order: what a mention looks like, what stands before a chosen one, what stands behind it, and letters that are
+no options. Words such as "choose" and "is correct" in all languages are in data/answer_patterns.tsv.
 """
 
 from __future__ import annotations
@@ -39,6 +43,10 @@ from rubrank.verifiers.shared.answers import (
 from rubrank.verifiers.shared.word_tables import join_patterns
 
 _MOST_MENTIONS = 500  # read in one answer, because each takes almost a millisecond
+# Characters around a letter that are searched. Set by hand, with room to spare for the longest phrase.
+_BEFORE_CHOICE = 80  # for "I'd go with the", 正确的是, with marks in between
+_BEFORE_UNIT = 30  # for a number ("25~\\mathrm{") or a name ("vitamin ")
+_AFTER_OPTION = 300  # for the next option of a list: the text of an option is shorter
 
 # ---- the patterns of a mention: "A", "(b)", "A, C and D", "ACD" ------------------------------------------------
 
@@ -261,7 +269,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     statements = find_statements(text)
     letters = ""
     for mention in finder.find_all(text):
-        before = text[max(0, mention.start - 80) : mention.start].rstrip(_OPENING_MARKS)
+        before = text[max(0, mention.start - _BEFORE_CHOICE) : mention.start].rstrip(_OPENING_MARKS)
         is_stated = bool(_CHOOSE.search(before) or _CORRECTED.search(before))
         earlier = bisect_right(statements, mention.start)  # number of statements before the letter
         if earlier:
@@ -293,7 +301,7 @@ def _is_unit(text: str, mention: _Mention) -> bool:
     """Is the letter a unit (3 C, 40 °F, Btu/lb-F) or part of a name (vitamin C)?"""
     if mention.in_brackets:
         return False
-    before = text[max(0, mention.start - 30) : mention.start]
+    before = text[max(0, mention.start - _BEFORE_UNIT) : mention.start]
     return _NUMBER_BEFORE.search(before) is not None or _NAME_BEFORE.search(before) is not None
 
 
@@ -305,7 +313,7 @@ def _find_next_option(text: str, mention: _Mention, finder: _MentionFinder) -> s
     if len(mention.letters) != 1 or sign not in _LIST_SIGNS or not next_option:
         return ""
     entry = rf"\s[(（]?{next_option}{re.escape(sign)}\s?\S"
-    return next_option if re.search(entry, text[mention.end : mention.end + 300]) else ""
+    return next_option if re.search(entry, text[mention.end : mention.end + _AFTER_OPTION]) else ""
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:

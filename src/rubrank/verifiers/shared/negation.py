@@ -132,7 +132,9 @@ class Denial:
 
         # An irregular verb: the denied verb stands for a lost word that no word of the clause is a form of.
         for word in lost_words:
-            likenesses = [_measure_likeness(other, word, "en") for other in clause_words]
+            likenesses = [
+                _measure_likeness(clause_word, word, "en") for clause_word in clause_words
+            ]
             if max(likenesses, default=0.0) < _MAYBE_SAME_WORD:
                 return True
         return None

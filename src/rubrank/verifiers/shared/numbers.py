@@ -10,8 +10,13 @@ divides the decimals (3,14); with both signs the last one divides. Not covered: 
 shows it; Roman numerals.
 
 The first half reads numbers in words; the words of languages with letters are in data/numerals.tsv. In the second half,
-`read_numbers` finds numbers with one large pattern (`_compile_number_pattern`), which names its parts. `_read_value`
-computes the value from these parts, and `_add_unit` reads the unit or percent sign around it.
+`read_numbers` reads a text in three steps. For "-1.2 × 10^5 km/h":
+
+    _compile_number_pattern   finds it and names its parts: sign "-", digits "1.2", exponent "5"
+    _read_value               computes the value of these parts: -120,000
+    _add_unit                 reads the unit or percent sign behind it, "km/h", and converts: -33,333.3 m/s
+
+Slices such as `digits[:400]` bound the time for hostile texts; no number in prose is nearly as long.
 """
 
 from __future__ import annotations
@@ -52,23 +57,19 @@ SINO_KOREAN = f"[{_KOREAN_CHARACTERS}]"
 def read_han(numeral: str) -> float:
     """Return the value of a numeral of Chinese characters, formal or not; 点 divides the decimals."""
     whole, _, decimals = numeral[:60].translate(_PLAIN).partition("点")
-    if any(char in _SCALES for char in whole):
-        value = _read_han_with_scales(whole)
-    else:  # 二〇二四: digit by digit
-        value = float("".join(str(_PLAIN_HAN_DIGITS.index(char)) for char in whole) or 0)
     digits = "".join(
         str(_PLAIN_HAN_DIGITS.index(char)) for char in decimals if char in _PLAIN_HAN_DIGITS
     )
-    return value + float(f"0.{digits or 0}")
+    fraction = float(f"0.{digits or 0}")
+    if not any(char in _SCALES for char in whole):  # 二〇二四: digit by digit
+        return fraction + float("".join(str(_PLAIN_HAN_DIGITS.index(char)) for char in whole) or 0)
 
-
-def _read_han_with_scales(numeral: str) -> float:
-    """Return the value of a numeral such as 三千五百万: digits, each before the scale that multiplies it."""
+    # 三千五百万: digits, each before the scale that multiplies it
     total = 0  # the value up to the last 万, 亿 or 兆
     section = 0  # the value since then, up to the last 十, 百 or 千
     digit = 0
     scale = 0  # the last 十, 百, 千, 万 …
-    for char in numeral:
+    for char in whole:
         if char in _PLAIN_HAN_DIGITS:
             digit = _PLAIN_HAN_DIGITS.index(char)
             continue
@@ -83,9 +84,9 @@ def _read_han_with_scales(numeral: str) -> float:
         digit = 0
     # A last digit right after a scale counts for the next smaller scale: 一百二 is 120 and 三万五 is 35,000.
     # With a zero between them it does not: 一百零二 is 102.
-    if digit and scale > 10 and numeral[-2:-1] in _SCALES:
+    if digit and scale > 10 and whole[-2:-1] in _SCALES:
         digit = digit * scale // 10
-    return float(total + section + digit)
+    return float(total + section + digit) + fraction
 
 
 def read_korean(numeral: str) -> float | None:
