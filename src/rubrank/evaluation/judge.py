@@ -26,7 +26,7 @@ from typing import Any
 
 from rubrank.evaluation.benchmark import Answer, Messages, MissingScore
 from rubrank.judges.client.runtime import check_judges, open_clients, runtime
-from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, load_judges
+from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 
 PROMPTS_VERSION = "1"
 """Increase it when the wording of a template changes, so that cached replies to the old wording are not used."""
@@ -68,25 +68,27 @@ class FileJudge:
 
     async def _ask_all(self, prompts: Sequence[Messages]) -> list[Reply]:
         """Ask all prompts at the same time; the client limits how many are in flight."""
+
+        async def ask(prompt: Messages) -> Reply:
+            call = Call(
+                tuple(prompt), prompt_version=f"eval-{PROMPTS_VERSION}", purpose="evaluation"
+            )
+            reply = await asker.ask(call)
+            self.done += 1
+            self.cost += reply.usage.cost
+            if reply.failure or reply.text is None:
+                self.failed += 1
+            if self._progress is not None:
+                self._progress(self.done, self.total)
+                tell = getattr(self._progress, "tell", None)
+                if tell is not None:
+                    tell(f"cost {self.cost:.4f}, {self.failed:,} failed")
+            return reply
+
         async with AsyncExitStack() as stack:
             clients = await open_clients(self._judges, [self._judge], stack, None)
             asker = clients.asker_of(self._judge)
-            return list(await asyncio.gather(*(self._ask(asker, prompt) for prompt in prompts)))
-
-    async def _ask(self, asker: Asker, prompt: Messages) -> Reply:
-        """Ask one prompt, and count its cost and failure."""
-        call = Call(tuple(prompt), prompt_version=f"eval-{PROMPTS_VERSION}", purpose="evaluation")
-        reply = await asker.ask(call)
-        self.done += 1
-        self.cost += reply.usage.cost
-        if reply.failure or reply.text is None:
-            self.failed += 1
-        if self._progress is not None:
-            self._progress(self.done, self.total)
-            tell = getattr(self._progress, "tell", None)
-            if tell is not None:
-                tell(f"cost {self.cost:.4f}, {self.failed:,} failed")
-        return reply
+            return list(await asyncio.gather(*map(ask, prompts)))
 
 
 def open_judge(

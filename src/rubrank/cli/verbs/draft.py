@@ -16,7 +16,6 @@ from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from rubrank.drafting.draft import DraftedRubric
-    from rubrank.drafting.evolution import QueryItems
     from rubrank.drafting.pipeline import KnownResponses, PromptRow
     from rubrank.drafting.writers import Templates
     from rubrank.judges.judge import Judges
@@ -336,15 +335,21 @@ def evolve(
     events = evolution.propose(last_step + 1)
     evolution.apply(events)
     # 3. Write all rows of the dataset; without one, the prompts that have evolved items.
-    queries = {query.prompt: query for query in evolution.queries.values()}
+    queries = evolution.queries
     if rows is None:
         rows = [{"prompt": prompt} for prompt in queries]
     with atomic_write(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row in rows:
             query = queries.get(str(row["prompt"]))
             if query is not None:
+                # In the column `draft`, the evolved items are replaced; what it says about others stays.
+                draft = row.get("draft")
+                if not isinstance(draft, Mapping):
+                    draft = {"task": "evolved"}
+                items = [item for item in draft.get("items", []) if item.get("step") != "evolved"]
+                items += [item.describe_origin() for item in query.items]
                 rubric = evolution.extend(row.get("rubric"), query.prompt)
-                row = {**row, "rubric": rubric, "draft": _add_evolved(row.get("draft"), query)}
+                row = {**row, "rubric": rubric, "draft": {**draft, "items": items}}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     counts = Counter(event["event"] for event in events)
     if as_json:
@@ -366,16 +371,6 @@ def evolve(
         if event["event"] in ("problem", "failed"):
             say(f"{event['event']}: {event['reason']}")
     say(f"rubrics: {output}")
-
-
-def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
-    """Return the column `draft` of a row with the evolved items of a prompt; what it says about other items stays."""
-    description: dict[str, Any] = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
-    drafted_items = [
-        entry for entry in description.get("items", []) if entry.get("step") != "evolved"
-    ]
-    description["items"] = [*drafted_items, *(item.describe_origin() for item in query.items)]
-    return description
 
 
 def _read_rubric_rows(source: str) -> list[dict[str, Any]]:

@@ -58,14 +58,15 @@ CATEGORY_OF = {
 }
 # Data sets whose outputs a judge grades.
 JUDGED = ("narrativeqa", "infbench_sum", "multi_lexsum")
-# Category → the string metric that is its score; the other categories have scores of their own.
+# Category → the string metric that is its score, where a program scores an item by its gold answers.
 _METRIC_OF_CATEGORY = {
     "rag": "substring_exact_match",
     "icl": "exact_match",
     "cite": "substring_exact_match",
     "recall": "substring_exact_match",
+    "longqa": "rougeL_f1",
+    "summ": "rougeL_f1",
 }
-
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -127,30 +128,25 @@ class Helmet(Benchmark):
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         if replies:
             values = {"score": _score_reply(item, category, parse_json_object(replies[0]))}
-        else:
-            values = self._make_values(item, output, category, dataset)
-        labels = {"category": category, "dataset": dataset}
-        return ItemScore(self.item_id(item), values, labels=labels)
-
-    def _make_values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
-        """Return the values of an item that a program scores; "score" is the one that counts."""
-        if category == "rerank":
+        elif category == "rerank":
             answer = find_answer(output)
             # There may be an introduction before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
             ranked = answer if ">" in answer or ">" not in output else output
-            return {"score": compute_ndcg(parse_ranking(ranked), item["qrel"], 10)}
-        golds = _read_answers(item)
-        if dataset == "ruler":
-            return {"score": compute_ruler_recall(output, golds)}
-        if category == "cite" and item.get("qa_pairs_top"):
-            return {"score": compute_top_recall(output, item["qa_pairs_top"])}
-        metrics = compute_string_metrics(output, golds)
-        name = "rougeL_f1" if category in ("longqa", "summ") else _METRIC_OF_CATEGORY[category]
-        return {
-            "score": metrics[name],
-            **metrics,
-            "ruler_recall": compute_ruler_recall(output, golds),
-        }
+            values = {"score": compute_ndcg(parse_ranking(ranked), item["qrel"], 10)}
+        elif dataset == "ruler":
+            values = {"score": compute_ruler_recall(output, _read_answers(item))}
+        elif category == "cite" and item.get("qa_pairs_top"):
+            values = {"score": compute_top_recall(output, item["qa_pairs_top"])}
+        else:
+            golds = _read_answers(item)
+            metrics = compute_string_metrics(output, golds)
+            values = {
+                "score": metrics[_METRIC_OF_CATEGORY[category]],
+                **metrics,
+                "ruler_recall": compute_ruler_recall(output, golds),
+            }
+        labels = {"category": category, "dataset": dataset}
+        return ItemScore(self.item_id(item), values, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the mean of the categories' means, each a mean of its data sets, in percent."""
