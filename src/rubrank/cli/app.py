@@ -44,13 +44,10 @@ from rubrank.cli.verbs import (
 app = typer.Typer(
     name="rubrank",
     cls=VerbGroup,
-    help="Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
 for verbs in (
     start,
     criteria,

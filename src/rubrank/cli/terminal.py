@@ -146,7 +146,14 @@ def print_table(
         printed = [*rows[: most - total], *rows[len(rows) - total :]]
     forms = [form] * len(headings) if isinstance(form, str) else [""] * words + [*form]
     cells = [[_clean_text(name) for name in headings]]
-    cells += [list(map(_format_cell, row, forms)) for row in printed]
+    for row in printed:
+        texts = []
+        for value, number_form in zip(row, forms, strict=True):
+            if isinstance(value, str):
+                texts.append(_clean_text(value))
+            else:
+                texts.append("–" if value is None else format_number(value, number_form))
+        cells.append(texts)
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     narrowest = _SHARED_WIDTH if words > 1 else _SINGLE_WIDTH
     room = console.width - sum(min(width, narrowest) + _GAP for width in widths[:words]) + _GAP
@@ -171,13 +178,6 @@ def print_table(
 
 def _clean_text(text: str) -> str:
     return escape_controls(text).replace("\t", " ")
-
-
-def _format_cell(value: Any, form: str) -> str:
-    """Format a cell: a text as it is, a number by `form`, a dash for None."""
-    if isinstance(value, str):
-        return _clean_text(value)
-    return "–" if value is None else format_number(value, form)
 
 
 def print_matrix(

@@ -135,31 +135,32 @@ def _show_rewards(group: FusedGroup) -> None:
     order = [int(i) for i in np.argsort(-group.reward, kind="stable")]
     rows = []
     for k, name in enumerate(group.criteria):
-        if group.missing[k] < len(order):  # other criteria belong to other queries
-            rows.append([name, *(_format_score(group, i, k) for i in order)])
+        if group.missing[k] == len(order):  # a criterion of other queries
+            continue
+        cells = []
+        for i in order:
+            if k in group.compared and group.known[i, k]:
+                # Responses were compared: the share of the comparisons that this one won.
+                cells.append(f"{np.nanmean(group.compared[k][i]):.0%}")
+            elif np.isnan(group.scores[i, k]):
+                cells.append("–")
+            else:
+                cells.append(f"{group.scores[i, k]:.3g}")
+        rows.append([name, *cells])
     rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
-    rows.append(["gate", *(_format_gate(group, i) for i in order)])
+    gates = []
+    for i in order:
+        if group.gated is not None and not group.gated.passed[i]:
+            gates.append("stop")
+        elif group.gated is not None and group.gated.factor[i] != 1.0:
+            gates.append(f"× {group.gated.factor[i]:.2f}")
+        else:
+            gates.append("pass")
+    rows.append(["gate", *gates])
     rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
     print_table(
         f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1
     )
-
-
-def _format_score(group: FusedGroup, i: int, k: int) -> str:
-    """Format the score of rollout i on criterion k; if responses were compared, the share that it won."""
-    if k in group.compared and group.known[i, k]:
-        return f"{np.nanmean(group.compared[k][i]):.0%}"
-    return "–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}"
-
-
-def _format_gate(group: FusedGroup, i: int) -> str:
-    """Return "pass", "stop", or the factor by which the gate reduced the reward of rollout i."""
-    gated = group.gated
-    if gated is None:
-        return "pass"
-    if not gated.passed[i]:
-        return "stop"
-    return "pass" if gated.factor[i] == 1.0 else f"× {gated.factor[i]:.2f}"
 
 
 def _show_overview(result: Fused) -> None:

@@ -257,7 +257,7 @@ def _list_outcomes(group: FusedGroup, rollout: int, criterion: int) -> list[floa
     An outcome is another fraction, such as 0.7, if several verdicts about the pair differ.
     """
     outcomes = group.outcomes[rollout, :, criterion].tolist()
-    return [o for other, o in enumerate(outcomes) if other != rollout and not math.isnan(o)]
+    return [o for i, o in enumerate(outcomes) if i != rollout and not math.isnan(o)]
 
 
 def _is_decided(group: FusedGroup, rollout: int, criterion: int) -> bool:
