@@ -161,7 +161,7 @@ def list_units(text: Text, level: str) -> Sequence[str]:
 
 
 def split_text(text: Text, level: str) -> list[Text]:
-    """Return the units as texts of their own."""
+    """Return each unit as a text."""
     return list(map(type(text), list_units(text, level)))
 
 
@@ -450,7 +450,7 @@ def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
     if spec.relation in get_args(Order):
         return _check_order(spec.level, inner, str(spec.relation))
     if spec.values is not None and (spec.value is not None or spec.check is not None):
-        raise ValueError("`values` stands in the place of `value` and `check`")
+        raise ValueError("`values` replaces `value` and `check`: give one of them")
     if spec.check is not None:
         checks = [build_check(spec.check, vacuous)]
     else:

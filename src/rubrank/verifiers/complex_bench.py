@@ -105,7 +105,7 @@ def complex_bench(
 
     Each question is decided by its `verdict` (a judge's), else its `rule`, `verifier` or `instruction_id`.
     Passes (1): all hold.
-    Fails (0): none does; a question whose prerequisite fails counts as failed, whatever it says itself.
+    Fails (0): none holds; a question whose prerequisite fails counts as failed, even if it holds.
     Missing: a question that needs a judge and whose prerequisites hold, an unknown verifier, a dependency on a question
         that does not exist or on itself. A rule `model_…` speaks of a piece that a model must find: give it as
         `extracted`.
@@ -217,7 +217,7 @@ class PieceRule:
     """`model_` stands before the name: a model has to find the piece first."""
 
     def check_range(self, count: int, unit: str) -> Holds:
-        """Check a count against the first two arguments, the least and the most. Raises ValueError if they are none."""
+        """Check a count against the first two arguments, the least and the most. Raises ValueError."""
         try:
             low, high = map(int, self.arguments[:2])
         except ValueError:
@@ -241,7 +241,7 @@ def parse_rule(source: str) -> tuple[PieceRule, ...]:
         if not match or match["name"] not in _LIST_RULES | _TEXT_RULES:
             rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
             raise ValueError(
-                f"{line[:80]!r} is no rule; write NAME:ARGUMENT with one of {rule_names}, "
+                f"{line[:80]!r} is not a rule; write NAME:ARGUMENT with one of {rule_names}, "
                 "perhaps with model_ or not_ before the name and _each after it"
             )
         name = match["name"]

@@ -221,9 +221,9 @@ def multi_if(
 
 
 # Multi-IF has its own counters for words and sentences, by the language it detects in the answer:
-# - In Chinese and Japanese every East Asian character is a word, and so is an emoji and every run of other letters;
-#   punctuation is dropped first. A sentence is what stands between 。.!?！？． and line breaks.
-# - In Hindi a sentence is what stands between ।!? marks.
+# - In Chinese and Japanese punctuation is dropped first; then every East Asian character, every emoji and every run of
+#   other letters is a word. Sentences end at 。.!?！？． and at line breaks.
+# - In Hindi sentences end at the marks ।!?
 # - Thai is cut with a tool that is not included here: undecided.
 # Other languages go by IFEval's counters.
 

@@ -52,7 +52,7 @@ _QUOTATION = re.compile(
 )
 # The source of the quotation before it: ". [3]".
 _REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
-# "[1]", "[2, 5]", "[3-6]"; not the link "[1](…)", nor the index of "x[1]".
+# "[1]", "[2, 5]", "[3-6]". Not the link "[1](…)" or the index of "x[1]".
 _REFERENCE = re.compile(r"(?<![\w\]])\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\](?!\()")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])")
 # Characters: shorter quotations are words that are mentioned, not passages.
@@ -82,11 +82,11 @@ def check_citations(
     Missing: no material.
     Not covered: whether the cited source supports the sentence (ask a judge).
     """
-    given: Any = material
+    entries: Any = material
     for name in ("material", "context", "documents", "sources"):
-        if given is None:
-            given = rollout.metadata.get(name) or None
-    entries = [given] if isinstance(given, str) else given or ()
+        if entries is None:
+            entries = rollout.metadata.get(name) or None
+    entries = [entries] if isinstance(entries, str) else entries or ()
     sources = [
         str(entry.get("text", entry)) if isinstance(entry, dict) else str(entry)
         for entry in entries
@@ -268,10 +268,9 @@ def group_diversity(
     Similarity of two is the share of n-grams that both have (Jaccard); a text of fewer tokens is one gram.
     Passes (1): nothing in common with any other.
     Fails: 0 for the same words as all others, or an empty answer, which is not compared with either.
-    Missing: a group of one, or no other answer that is not empty; where rollouts are graded one by one, it is decided
-        once the group is complete, and about those that came.
-    Not covered: the same thing said in other words counts as different, and so does nonsense: use it beside criteria of
-        quality.
+    Missing: a group of one, or one in which all other answers are empty. If rollouts are graded one by one, this is
+        decided once the group is complete.
+    Not covered: paraphrases count as different, and so does nonsense: use it beside criteria of quality.
     """
     all_grams: list[set[tuple[str, ...]]] = []
     for rollout in group.rollouts:
@@ -282,17 +281,17 @@ def group_diversity(
         return [missing("there is no other rollout of the query to compare with")]
     verdicts: list[Answer] = []
     for i, grams in enumerate(all_grams):
-        others = [other for other in all_grams[:i] + all_grams[i + 1 :] if other]
+        compared = [other for other in all_grams[:i] + all_grams[i + 1 :] if other]
         if not grams:
             verdicts.append((0.0, "an empty answer"))
-        elif not others:
+        elif not compared:
             no_words = f"none of the {len(all_grams) - 1} other answers has words to compare with"
             verdicts.append(missing(no_words))
         else:
-            shares = [len(grams & other) / len(grams | other) for other in others]
+            shares = [len(grams & other) / len(grams | other) for other in compared]
             similarity = max(shares) if against == "nearest" else sum(shares) / len(shares)
-            compared = f"{against} of {len(shares)} other answers"
-            verdicts.append((1.0 - similarity, f"similarity {similarity:.2f} with {compared}"))
+            reason = f"similarity {similarity:.2f} with {against} of {len(shares)} other answers"
+            verdicts.append((1.0 - similarity, reason))
     return verdicts
 
 

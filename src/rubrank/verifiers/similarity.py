@@ -5,7 +5,7 @@
 
 Tokens are words without case and punctuation; Chinese, Japanese and Thai characters count one by one, so that identical
 texts score 1 in every script. Long texts are cut at `LONGEST` tokens: the cost of ROUGE-L is their product. All
-verifiers read the answer as it is shown: hidden text, such as an HTML comment, earns nothing.
+verifiers read the answer as a reader sees it: hidden text, such as an HTML comment, earns nothing.
 
 References come from the parameter `references` or from the data of the rollout; the best of several counts. ContainsAny
 has most of the code, because naming a reference is not enough: it must be stated, not denied, asked or listed among
@@ -157,7 +157,7 @@ def contains_any(
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
     if not texts:
         return missing(_NO_REFERENCE)
-    # A list of everything is no answer; but where several references are right, as many and more may be listed.
+    # A list of everything is not an answer. But if several references are right, twice as many entries may be listed.
     most_entries = max(_MANY_ENTRIES - 1, 2 * len(texts)) if need == "any" else LONGEST
     statements = _select_statements(rollout, most_entries)
     contained = []
@@ -207,7 +207,7 @@ def _drop_runs_of_short_sentences(lines: Sequence[str], most_entries: int) -> li
     def is_short(sentence: str) -> bool:
         return 0 < len(tokenize(sentence)) <= _SHORT_ENTRY
 
-    # A sentence may go over several lines. But if many lines are short, each is an entry of its own.
+    # A sentence may go over several lines. But if many lines are short, each is an entry.
     texts = ["\n".join(lines)]
     if sum(map(is_short, lines)) > most_entries:
         texts = list(lines)
@@ -256,8 +256,8 @@ def _is_stated(reference: str, statements: Sequence[str]) -> bool | None:
         without_denials = statement  # without the clauses that have a word of denial
         for denial in find_denials(statement):
             without_denials = without_denials.replace(denial.part, " ")
-            # It is clear what is denied: a verb ("did not open"), or the reference or something else for sure, or the
-            # reference is the subject of the denial ("Paris is not the capital").
+            # It is clear what is denied if that is a verb ("did not open"), if it certainly is or is not the reference,
+            # or if the reference is the subject of the denial ("Paris is not the capital").
             denies_subject = _PREDICATE.match(denial.denied) and not _is_held(
                 reference, denial.part
             )
@@ -421,7 +421,9 @@ def embedding_similarity(
         vectors = _load_model(model).encode([answer, *texts])
     except ImportError:
         return missing("model2vec is not installed: pip install 'rubrank[embeddings]'")
-    except Exception as error:  # whatever a model file that is not there, or is none, raises
+    except (
+        Exception
+    ) as error:  # a file that is missing or is not a model raises many kinds of errors
         return missing(f"the model {model!r} cannot be loaded: {type(error).__name__}")
     norms = (vectors**2).sum(1) ** 0.5
     cosines = vectors[1:] @ vectors[0] / (norms[1:] * norms[0] + 1e-12)

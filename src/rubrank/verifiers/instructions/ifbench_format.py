@@ -403,7 +403,7 @@ def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Quotes within quotes within quotes, double and single in turn, all three closed.
 
     Passes: He said, "She told me 'they cried "help" there' then".
-    Fails: two levels. An apostrophe inside a word is no quote.
+    Fails: two levels. An apostrophe inside a word is not a quote.
     Upstream treats every apostrophe as a quote.
     Not covered: a plural's apostrophe ("dogs'") may close a single quote.
     """

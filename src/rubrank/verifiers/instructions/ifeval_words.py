@@ -220,7 +220,7 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
 def _check_case(
     text: str, is_right_case: bool, is_wrong: Callable[[str], bool], lang: str, compat: Compat
 ) -> tuple[bool, str]:
-    """Check that there are letters, none of them of the wrong case, and the language of such a text."""
+    """Check that the text has letters, none of the wrong case, and is in the language."""
     if not is_right_case:
         wrong_letters = filter(is_wrong, text)
         return False, f"letters of the wrong case, or none at all: {quote_some(wrong_letters)}"

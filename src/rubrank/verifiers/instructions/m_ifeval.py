@@ -139,7 +139,7 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
     Passes: "Il est déjà là.", "leçons" for "leçon".
     Fails: "Il est deja là.", an answer without the word.
     Not covered: all other words.
-    upstream: a word that does not occur is no fault.
+    upstream: a word may be absent.
     """
     if compat == "upstream":
         words = set(_WORD.findall(text.raw.lower()))
@@ -217,8 +217,8 @@ _VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
 def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     """The reader is addressed as "tu" and nowhere as "vous".
 
-    A "vous" that the prompt itself demands, in quotation marks, is none of the answer's; nor is a blank to fill in,
-    "[Votre nom]".
+    A "vous" does not count in a phrase that the prompt demands, in quotation marks, and in a blank to fill in, "[Votre
+    nom]".
     Passes: "Comment vas-tu ?"
     Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous."
     Not covered: imperatives alone ("Viens !"), and "vous" for several people, which fails.

@@ -94,8 +94,8 @@ def bullet_count(
     """The number of bullet points (`-`, `*`, `+`, `–`, `•`, `・` …) or numbered items (`1.`, `1、`, `①`, `一、`, `1️⃣`).
 
     Passes: "- a\\n- b" for exactly 2; "-a\\n-b" too.
-    Fails: any other number. Points under points count unless `nested` is off; so do entries of an HTML list. Rules
-        (`***`), bold at the start of a line, negative numbers and code are no bullets.
+    Fails: any other number. Nested points count unless `nested` is off, and so do entries of an HTML list.
+        Rules (`***`), bold at the start of a line, negative numbers and code do not count.
     Not covered: em dashes (—), which open dialogue.
     """
     items = [item for item in list_items(text.shown.raw) if kind in ("any", item.kind)]
@@ -154,9 +154,9 @@ def paragraph_count(
     """The number of paragraphs, divided by blank lines or by a separator such as "***".
 
     Passes: "a\\n\\nb" for exactly 2.
-    Fails: any other number. Headings, also underlined ones, titles in bold and rules are none; a list is one whole,
+    Fails: any other number. Headings, also underlined ones, titles in bold and rules do not count; a list is one whole,
         up to the next heading or rule. Without any blank line, lines that all end as sentences do are the paragraphs
-        (usual in Chinese). With a separator, what is empty between two of them is none.
+        (usual in Chinese). With a separator, empty parts do not count.
     Not covered: stanzas of verse (each is a paragraph).
     """
     raw = text.shown.raw
@@ -402,7 +402,7 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
         if not match[0].isascii() and match[0][-1] not in ":：.．,，、-— ":
             return None  # 附近, 另外 … are words, no markers
         return line[match.end() :]
-    # Case, width and spaces inside the marker do not matter, nor do a colon or a full stop at its end.
+    # Case, width, spaces inside the marker, and a colon or a full stop at its end do not matter.
     letters = "".join(fold_phrase(marker).split()).rstrip(":.")
     line = unicodedata.normalize("NFKC", line)
     match = re.match(r"\s*".join(map(re.escape, letters)), line, re.IGNORECASE)

@@ -69,7 +69,7 @@ def word_count(
     """The number of words that a reader sees; in Chinese every character is a word (字数).
 
     Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4.
-    Fails: any other number. Punctuation is never counted in words, nor is what is hidden (comments, targets of links);
+    Fails: any other number. Punctuation and hidden text (comments, targets of links) are never counted as words;
         unit "han" counts Chinese characters only, "characters" everything. "around" allows a tenth more or less.
     Not covered: the words (词) of Chinese; code counts like text.
     """
@@ -97,7 +97,7 @@ def sentence_count(
     """The number of sentences.
 
     Passes: "Dr. Lee came. He sat." for exactly 2; "好。真的吗？" for exactly 2.
-    Fails: any other number. A list entry is a sentence of its own; headings, rules and code are none.
+    Fails: any other number. A list entry counts as a sentence; headings, rules and code do not.
     Not covered: verse without punctuation (a stanza is one).
     """
     return compare_range(len(sentences(text.shown.raw)), "sentence", relation, count, low, high)
@@ -119,7 +119,7 @@ def entry_count(
 
     Passes: "- a\\n- b" for exactly 2; "苹果、香蕉" for exactly 2.
     Fails: any other number. "auto" takes the first that is there: JSON, list (entries under entries only if `nested`),
-        table, several lines (headings are none), separated by commas or `separator`.
+        table, several lines (without headings), separated by commas or `separator`.
     Not covered: entries distinguished only by meaning.
     """
     text = text.shown

@@ -1,7 +1,7 @@
 """What an answer must or must not say.
 
 Keyword(keywords=["West Lake"], count=2)      it says "West Lake" at least twice
-ForbiddenContent(words=["bad"])               it does not say "bad", nor "b-a-d" or "b4d"
+ForbiddenContent(words=["bad"])               it does not say "bad", "b-a-d" or "b4d"
 DictionRequirement(tone="no first person")    it keeps a tone
 Regex(pattern="ID-\\d{4}")                    it matches a pattern
 """
@@ -175,7 +175,10 @@ def keyword(
 
 
 def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | None) -> int:
-    """Count the phrase in the place; at the start or end at most one counts."""
+    """Count the phrase in a part of the text; with `where` "start" or "end" 1 if it stands there, else 0.
+
+    enough: the count at which counting may end.
+    """
     if where == "start":
         start = place.lstrip("*_#>\"'“‘「『《 ")[: len(phrase) + 1]
         return int(start.startswith(phrase) and count_phrase(start, phrase, whole=whole) > 0)
@@ -290,8 +293,8 @@ def diction_requirement(
     """The answer uses the given expressions, avoids others, and keeps a tone, as far as single words can show it.
 
     Passes: use ["therefore"] in "It is therefore so".
-    Fails: tone "formal" with "gonna", "don't" or "啥"; an avoided word. "formal" only fails for sure: without
-        a breach a judge must say whether the tone is right, unless words were asked as well. Without any
+    Fails: tone "formal" with "gonna", "don't" or "啥"; an avoided word. The rule can only fail "formal": without a
+        breach a judge must say whether the tone is right, unless words were asked as well. Without any
         parameter: missing (needs a judge).
     Not covered: style that no single word shows.
     """

@@ -78,7 +78,7 @@ def _read_mapping(value: Any) -> Mapping[str, Any] | None:
 
 
 def _read_values(value: Any) -> tuple[str, ...]:
-    """Return the value as texts; () for what is no truth: nothing, an object, a list of them."""
+    """Return the value as texts; () if it is not a truth: nothing, an object, a list of objects."""
     if hasattr(value, "tolist"):  # numpy
         value = value.tolist()
     if isinstance(value, str):

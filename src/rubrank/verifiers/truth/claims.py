@@ -113,8 +113,8 @@ _RELATED_BEFORE = re.compile(
 )
 # "While Paris applied, Lyon …": the clause only prepares the answer.
 _CONCESSION = re.compile(rf"\W*{write_pattern(read_phrases('concession'))}", re.IGNORECASE)
-# With a full name asked for, a name without its middle names is no answer; with a first name asked for, the rest of the
-# name may follow it.
+# If a full name is asked for, the middle names must not be left out. If a first name is asked for, the rest of the name
+# may follow it.
 _FULL_NAME_ASKED = re.compile(write_pattern(read_phrases("full name")), re.IGNORECASE)
 _FIRST_NAME_ASKED = re.compile(write_pattern(read_phrases("first name")), re.IGNORECASE)
 _ORDER_ASKED = re.compile(write_pattern(read_phrases("order")), re.IGNORECASE)
@@ -164,7 +164,7 @@ def normalise(text: str) -> str:
     for char in text.replace("'", ""):
         letters += char if char.isalnum() or unicodedata.category(char)[0] in "SM" else " "
     without_articles = " ".join(_ENGLISH_ARTICLES.sub(" ", letters).split())
-    # A text of articles or punctuation only stays as it is.
+    # A text that has only articles or punctuation keeps them.
     return without_articles or " ".join(letters.split()) or text.strip()
 
 
@@ -198,9 +198,9 @@ def claims(answer: str, truth: str, question: str = "") -> bool:
 
 
 def separate_list(answer: str) -> tuple[str, list[str]]:
-    """Split an answer into its text and the names that it lists on lines of their own (two or more, else none).
+    """Return the answer without its list of names, and the names: lines with a bullet or number and a short name.
 
-    A name in such a list is not claimed: the answer names several.
+    A name in such a list is not claimed, because the answer names several. A single such line is not a list.
     """
     lines = answer.splitlines()
     matches = [_ENTRY.match(line) for line in lines]
@@ -285,7 +285,7 @@ def _gives_answer(first: str, later: str, question: str) -> bool:
 
 
 def _count_repeated(sentence: str, question_words: set[str]) -> int:
-    """Count the question's longer words that the sentence repeats, in whatever form."""
+    """Count the question's longer words that the sentence repeats, perhaps with other endings."""
     sentence_words = _list_words(sentence)
     count = 0
     for question_word in question_words:

@@ -60,7 +60,7 @@ _UNDELIMITED = re.compile(rf"{_PART}(?:[ \t]*+(?:,[ \t]?)?{_PART})*+", re.VERBOS
 _SENTENCE_MARKS = " \t,;*_=&"  # may stand around such a formula
 # An article at the edge of such a formula, which looks like a variable: the "a" of "a 3".
 _ARTICLE = re.compile(r"\A(?:a|A|I|an)\s+(?=[\w\\])|\s+(?:a|I)\Z")
-# A sign that it is a formula: a number, a variable beside an operator, a command. "x" alone is none.
+# Shows that a text is a formula: a number, a variable beside an operator, a command. "x" alone does not.
 _OPERAND = re.compile(r"\d|[A-Za-z]\s*[-+*/^=<>_(]|[-+*/^=(]\s*[A-Za-z]|\\[a-zA-Z]|[π√∞]")
 # A word of three letters or more that is neither a command nor a function.
 _PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-zA-Z]{3,}")
@@ -104,8 +104,8 @@ def find_formula(text: str, *, whole: bool) -> str:
     text = _CORRECTION.sub("", text)
     result = _REMARK_START.split(text, maxsplit=1)[0]
 
-    # A text that is nothing but a formula is taken as it is. A marked result may have a unit in words ("5 meters"),
-    # which is no prose. A dollar inside means that formulas and words alternate: "$x$ is $5$".
+    # A text that consists of a formula is returned whole. In a marked result, the name of a unit ("5 meters") does not
+    # count as prose. A dollar inside means that formulas and words alternate: "$x$ is $5$".
     without_unit = read_formula(result).core if whole else result
     has_inner_dollar = "$" in result.strip("$ .,")
     is_formula = not has_prose(without_unit) and not has_inner_dollar
@@ -360,10 +360,10 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
     is_list = "," in core + true_core
     if _is_equation(core) != _is_equation(true_core) and not is_list:
         return False
-    # A time of day or a ratio (3:4) is no fraction.
+    # Computer algebra would read a time of day or a ratio (3:4) as a fraction,
     if re.search(r"\d:\d", true_core + core):
         return False
-    # A version or an address (1.2.3) is no product.
+    # and a version or an address (1.2.3) as a product.
     if any(re.search(r"\d\.\d+\.\d", side) for side in (true_core, core)):
         return False
     return None

@@ -179,7 +179,7 @@ def _compare_measurement(
             return missing("pint is not installed: pip install 'rubrank[units]'")
         try:
             true_unit = registry.parse_units(_spell_unit(unit))
-        except Exception:  # pint raises many kinds of errors for what is no unit
+        except Exception:  # pint raises many kinds of errors if the text is not a unit
             return missing(f"the truth's unit {unit[:30]!r} is not known")
         try:
             quantity = registry.Quantity(value, registry.parse_units(_spell_unit(measurement.unit)))
@@ -314,7 +314,7 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     """Every date of the answer is written in the given format: YYYY, YY, MMMM, MMM, MM, M, DD, D and other signs.
 
     Passes: "2024-05-01 and 2024-05-02" for YYYY-MM-DD; "May 1, 2024" for "MMMM D, YYYY".
-    Fails: no date; a date in another format; 2024-13-01 and 2024-02-30, which are none.
+    Fails: no date; a date in another format; 2024-13-01 and 2024-02-30, which do not exist.
     Not covered: times of day; two formats that write a date alike (01/02/2024 is both DD/MM and MM/DD).
     """
     source = text.shown.raw[-_LONGEST_ANSWER:]

@@ -34,7 +34,7 @@ _LONGEST_RESULT = 5000  # characters of a result that are read
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, or None and what is wrong with the text ("" if it simply holds none)."""
+    """A number; or None, with the problem of the text ("" if it merely has no number)."""
 
     number: Number | None
     problem: str = ""
@@ -143,8 +143,8 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
         last_side, last_value = values[-1]
         if not _agree(side, value, last_side, last_value):
             return Quantity(None, f"{side} = {last_side} contradicts itself")
-    # The result is the right side: 42 in "x = 6 · 7 = 42", 3.14 in "π ≈ 3.14". A text without "=" and "≈" is read as a
-    # whole, and so is one with nothing behind them ("42 =").
+    # The result is the right side: 42 in "x = 6 · 7 = 42", 3.14 in "π ≈ 3.14". A text without "=" and "≈", or
+    # with nothing behind them ("42 ="), is read as a whole.
     result = text
     if any(map(str.isalnum, sides[-1])):
         result = sides[-1]
