@@ -2,8 +2,10 @@
 
     evolution = RubricEvolution(EvolveOptions(writers="writers.yaml", every=50), judges)
     evolution.observe(observation)          after every step, for each group
-    events = evolution.propose(step)        every 50 steps: writers write items, data decides which are kept
-    evolution.extend(rubric, prompt)        the query's rubric with its items, from then on
+    if evolution.is_due(step):              every 50 steps
+        events = evolution.propose(step)    in one process: writers write items, and the data decides which are kept
+        evolution.apply(events)             in all processes: the items are used from the next step on
+    evolution.extend(rubric, prompt)        the query's rubric with its items
 
 Items are proposed only for a query whose last group
 
@@ -12,7 +14,7 @@ Items are proposed only for a query whose last group
                         query was first seen (or last got an item)
 
 A query has at most `most_items` items at a time. An item that gives all responses the same score `retire_after` times
-in a row is retired, which makes room for another. Every item has the step at which it began in its name. Rewards of
+in a row is retired, which makes room for another. The name of an item contains the step at which it began. Rewards of
 earlier steps are never computed again. The same tests as in `rubrank draft` decide what is kept (`keep.py`).
 
 Every event is appended to a log. An event is a mapping whose key "event" is one of

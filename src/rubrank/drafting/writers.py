@@ -1,4 +1,4 @@
-"""Let models write judged criteria: several writers, a conservative merger, and a breaker that games the result.
+"""Let models ("writers") write judged criteria for a prompt, merge what they wrote, and try to game the result.
 
     writers = load_writers("writers.yaml")            the same file form as judges: endpoints, limits, prices, cache
     (written,), account = write_items([task], writers, load_templates())
@@ -8,10 +8,18 @@
     prompt ── writer a ──> items ─┐
            └─ writer b ──> items ─┴─ merge ──> items ──> breaker
 
+    item        a question for a judge, with points: below 0 for what a good answer must not have
+    merging     the first writer says which items of different writers mean the same; these become one. Pairs that share
+                few words stay apart, whatever the model says.
+    breaker     the last writer's attempt to fulfil all items without a good answer; `keep.py` drops items by which it
+                would win
+
 Writers are called through the client of the judges: replies are cached and paid once, rate limits are kept, and an
-interrupted run continues where it stopped. The prompt is data: it is put between fences that depend on its text, and
-items that are true of every answer are refused. If a writer's reply cannot be read, the reason is recorded and the
-items of the other writers are used.
+interrupted run continues where it stopped. If a writer's reply cannot be read, the reason is recorded and the items of
+the other writers are used.
+
+A prompt may try to give the writers orders. So it is sent as data between fences that depend on its text, and items
+that are true of every answer are refused.
 """
 
 from __future__ import annotations

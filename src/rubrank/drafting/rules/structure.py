@@ -52,7 +52,7 @@ _LIMIT = pattern(r"\blimit|maximum|max\b")
 
 
 def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Words, sentences, paragraphs and characters of the response.
+    """Find how many words, sentences, paragraphs or characters the response must have.
 
     Write an essay of at least 900 words.
         → length_constraints:number_words {"relation": "at least", "num_words": 900}
@@ -351,7 +351,7 @@ _WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
 
 
 def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A number of bullet points.
+    """Find how many bullet points are asked for.
 
     Give exactly 4 bullet points.
         → detectable_format:number_bullet_lists {"num_bullets": 4}
@@ -405,7 +405,7 @@ _HIGHLIGHT_SHOWN = re.compile(r"(?<!\*)\*[^*\n]{1,60}\*(?!\*)")
 
 
 def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Highlighted sections in Markdown.
+    """Find how many sections must be highlighted in Markdown.
 
     Highlight at least 3 sections with markdown, i.e. *highlighted section*.
         → detectable_format:number_highlighted_sections {"num_highlights": 3}
@@ -441,7 +441,7 @@ _TITLE = pattern(r"\b(?:title|name|bracket)")
 
 
 def find_title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A title in double angular brackets.
+    """Find that the response needs a title in double angular brackets.
 
     Your answer must contain a title, wrapped in double angular brackets, such as <<poem of joy>>.
         → detectable_format:title {}
@@ -464,7 +464,7 @@ _ABOUT_JSON = pattern(r"\b{about json}\b")
 
 
 def find_json(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The whole response is JSON.
+    """Find that the whole response must be JSON.
 
     Wrap your entire response in JSON format.
         → detectable_format:json_format {}
@@ -493,7 +493,7 @@ _DENIAL = pattern(
 
 
 def find_table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A table, with or without text beside it.
+    """Find that a table is asked for, with or without text beside it.
 
     Compare Python and Ruby in a markdown table.
         → FormatRequirement {"format": "table", "only": False}
@@ -516,7 +516,7 @@ _NUMBERED_LIST = pattern(
 
 
 def find_numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A numbered list, and how many items it has.
+    """Find that a numbered list is asked for, and how many items it has.
 
     Explain it in a numbered list.
         → FormatRequirement {"format": "numbered", "only": False}
@@ -544,7 +544,7 @@ _ONE_PLACEHOLDER = pattern(r"\binclude (?:a|one) placeholder")
 
 
 def find_placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Placeholders in square brackets.
+    """Find how many placeholders in square brackets are asked for.
 
     Include at least 2 placeholders in square brackets, such as [address].
         → detectable_content:number_placeholders {"num_placeholders": 2}
@@ -572,7 +572,7 @@ _MARKER_SPELLINGS = {"P.P.S.": "P.P.S", "PPS": "P.P.S", "PS": "P.S.", "P.S": "P.
 
 
 def find_postscript(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A postscript with a marker.
+    """Find that a postscript is asked for, and its marker.
 
     At the end of your response, add a postscript starting with P.P.S
         → detectable_content:postscript {"postscript_marker": "P.P.S"}
