@@ -59,7 +59,7 @@ _LARGEST = 2**63 - 1  # the largest integer that files and arrays can hold
 _OPENRLHF = "OpenRLHF"
 _SLIME = "slime"
 _MOST_BEFORE_PROMPT = 64  # characters of a query before its prompt: a token that begins a text
-# Larger numbers, and NaN, are left out of means, whose sums could overflow
+# Larger numbers, and NaN, are left out of means: their sum could overflow.
 _LARGEST_AVERAGED = 1e100
 _TASK_KEY = f"{PRIVATE_PREFIX}task_index"
 SESSION = "resources_session_id"
@@ -272,7 +272,7 @@ class SampleKeys(BaseModel):
 
 @dataclass(frozen=True)
 class SampleReader:
-    """Makes samples from what trainers send, with the settings of the service."""
+    """Makes samples of what trainers send, according to the settings of the service."""
 
     group_size: int | None
     """Samples per prompt, for calls that do not send it; None: every call must."""
@@ -307,9 +307,9 @@ class SampleReader:
             raise InvalidInput(
                 where,
                 "step",
-                allowed="given if attributes start at a later step",
+                allowed="sent with every sample if attributes start at a later step",
                 got="none",
-                remedy="Leave `start` out of the attributes.",
+                remedy="Send it, or leave `start` out of the attributes.",
             )
         size = keys.group_size or self.group_size
         if size is None or size > self.max_group:
@@ -318,7 +318,7 @@ class SampleReader:
                 "group_size",
                 allowed=f"known, and at most {self.max_group:,} (see max_group)",
                 got="none" if size is None else f"{size:,}"[:60],
-                remedy="Set group_size in the file of the service: how many samples the trainer draws for a prompt.",
+                remedy="Set group_size in the file of the service to the number of samples per prompt.",
             )
         query = make_query(prompt, label, rubric_column=self.rubric_column)
         group_id = keys.uid if keys.group_id is None else keys.group_id
@@ -420,7 +420,7 @@ def split_query(query: str, prompt: str, end_tokens: Sequence[str]) -> tuple[str
                 "query",
                 allowed="a text that begins with its prompt",
                 got=repr(query[:60]),
-                remedy="Another text would be scored: send query = prompt + response.",
+                remedy="Send query = prompt + response; otherwise a different text would be scored.",
             )
     tokens = tuple(token for token in end_tokens if token)
     stripped = response.rstrip()

@@ -81,9 +81,9 @@ class ServiceStore:
             raise InvalidInput(
                 owner="serve",
                 parameter="folder",
-                allowed="of one service at a time",
+                allowed="used by one service at a time",
                 got=f"{path.parent}, in use",
-                remedy="Stop the other one, or give this one a folder of its own.",
+                remedy="Stop the other service, or set another folder.",
             ) from None
         self._store = Store(path, _SCHEMA, name="service")
         self.last_cohort_id = int(
