@@ -162,13 +162,13 @@ def score_flat(
         places.append((key, len(group_samples)))
         group_samples.append(sample)
     label = engine.label(step, train=train)
-    made_groups = []
+    groups = []
     for key, group_samples in members.items():
         rollouts = tuple(sample.rollout for sample in group_samples)
         rubrics = [sample.rubric for sample in group_samples if sample.rubric is not None]
         rubric = rubrics[0] if rubrics else None
-        made_groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
-    groups = engine.read_thinking(made_groups)
+        groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
+    groups = list(engine.read_thinking(groups))
 
     # 2. and 3. The scores: this process grades its share of the groups.
     first = processes.rank * len(groups) // processes.world

@@ -374,12 +374,12 @@ def plan_stages(
     plans = []
     for stage, mix in zip(job.config.stages, stages, strict=True):
         prompts = mix.batches * job.config.training.prompts_per_batch
-        taken = Counter(islice(_take_turns(mix.shares), prompts))
+        prompts_at = Counter(islice(_take_turns(mix.shares), prompts))  # position → prompts
         sources = []
         for position, source in enumerate(stage.sources):
             rows = counts[mix.sources[position]]
             share = mix.shares[position]
-            sources.append(SourcePlan(source.path, rows, share, taken[position]))
+            sources.append(SourcePlan(source.path, rows, share, prompts_at[position]))
         last_step = first_step + stage.steps - 1
         plans.append(StagePlan(stage.name, first_step, last_step, tuple(sources)))
         first_step += stage.steps
