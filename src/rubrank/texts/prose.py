@@ -20,7 +20,7 @@ from rubrank.texts.visible import remove_invisible, split_fences
 COMMAS = ",，、،﹐︐"
 HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 UNSPACED = f"{HAN}\u3040-\u30ff\u0e00-\u0e7f"
-"""Ranges of characters of scripts without spaces (Han, kana, Thai): a word beside them is a word of its own."""
+"""Ranges of characters of scripts without spaces (Han, kana, Thai): a word beside them is a separate word."""
 
 # ---- patterns -------------------------------------------------------------------------------------------------------
 

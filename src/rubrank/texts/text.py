@@ -170,7 +170,7 @@ _LAST_WORD = re.compile(r"[^\s\"'“”‘’„«»()\[\]（）「」*_`~/]{1,2
 _THAI = re.compile("[\u0e01-\u0e2e]")
 _WORDY = re.compile(r"[^\W_]")
 
-# A line that begins a piece of its own
+# A line that begins a new piece
 _STARTS_PIECE = re.compile(
     r"[ \t]*+(?:"
     r"#{1,6}(?:[ \t]|$)"  # heading
@@ -198,7 +198,7 @@ _ABBREVIATIONS = _TITLES | _MAY_END | _BEFORE_NUMBER
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences in order, stripped."""
-    # Headings, list items and table rows are pieces of their own, and so is what stands between blank lines.
+    # Headings, list items and table rows are separate pieces, and so are paragraphs.
     pieces: list[list[str]] = [[]]
     has_thai = _THAI.search(text) is not None
     for line in text.splitlines():

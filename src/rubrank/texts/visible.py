@@ -8,7 +8,7 @@ Markdown and HTML are read as they are rendered:
   picture, definitions of references.
 - Entities become the characters they stand for. Emphasis, code marks and tags inside a word do not divide it.
 - HTML paragraphs, headings and lists become those of Markdown.
-- Code stays as it is. The signs of lists, headings, tables and of emphasis around whole words stay, too, because they
+- Code is not changed. The signs of lists, headings, tables and of emphasis around whole words stay, too, because they
   are structure.
 
 Most texts hide nothing. A cheap test finds that out, and they are returned unchanged. Not covered: letters that look
@@ -66,7 +66,7 @@ _HIDDEN_STYLE = "|".join(
     )
 )
 _WHITE = r"(?:white\b|#fff(?:fff)?\b|rgba?\(\s*255\s*,\s*255\s*,\s*255)"
-# White letters are invisible unless the element has a background of its own.
+# White letters are invisible unless the element sets a background.
 _WHITE_STYLE = rf"(?![^\"'<>]{{0,500}}background)[^\"'<>]{{0,500}}(?<![\w-])color\s*:\s*{_WHITE}"
 _HIDING_ATTRIBUTE = (
     rf"(?:hidden(?=[\s>=/])|color\s*=\s*[\"']?{_WHITE}"
@@ -137,7 +137,7 @@ def visible(text: str) -> str:
         if tag is not None:  # a block of code
             parts.append(piece)
             continue
-        # Code in backticks stays as it is. Backticks inside a word (un`known`) do not mark code.
+        # Code in backticks is not changed. Backticks inside a word (un`known`) do not mark code.
         at = 0
         for code in _INLINE_CODE.finditer(piece):
             before = piece[max(0, code.start() - 1) : code.start()]

@@ -31,7 +31,7 @@ import numpy as np
 
 # What a character does to words. The numbers are single bytes in the patterns below; 0 means "not classified yet".
 _APART = 1  # separates words, such as a space
-_ALONE = 2  # a word of its own, such as a Chinese character
+_ALONE = 2  # a word by itself, such as a Chinese character
 _IN_WORD = 3
 _MARK = 4  # an accent or vowel sign: belongs to the character before it
 _JOINER = 5  # joins two parts of a word, such as an apostrophe
@@ -115,7 +115,7 @@ _LONGEST_RUN = 300  # the model gets at most this many characters at once; longe
 _JAPANESE_PIECE = re.compile(
     "[\u3041-\u3096]+|[\u30a1-\u30fe\uff66-\uff9f]+|[\u3400-\u9fff\uf900-\ufaff々〆]+[\u3041-\u3096]*"
 )
-# Particles and endings that are words of their own after another word.
+# Particles and endings that count as words after another word.
 _PARTICLE_AT_END = re.compile(
     "(?<=.)(?:について|によって|ている|ています|でした|ました|ません|である|だった|です|ます|から|まで|より|など|だけ|しか|ので|のに|ても|では|には|とは"
     "|へは|にも|でも|する|した|して|[はがをにでとものへやかねよだ])$"

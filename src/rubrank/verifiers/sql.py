@@ -1,7 +1,7 @@
 """SQL in answers: does the query give the same rows as the reference, on the same tables?
 
 SqlMatch looks for the query in the answer, parses it with sqlglot in its dialect (anything but one SELECT is refused),
-and runs it and the reference in SQLite, each in a worker process of its own (`run`). Then it compares their rows.
+and runs it and the reference in SQLite, each in a separate worker process (`run`). Then it compares their rows.
 """
 
 from __future__ import annotations

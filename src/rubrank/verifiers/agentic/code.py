@@ -345,7 +345,7 @@ def run_tests(
         **_assign_modules(solution),
     }
 
-    # `solution_process` and `tests_process` are modules beside this one; each runs in a sandbox of its own.
+    # `solution_process` and `tests_process` are modules beside this one; each runs in a separate sandbox.
     def run_side(
         module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]
     ) -> sandbox.Result:
@@ -388,7 +388,7 @@ def _assign_modules(solution: Solution) -> dict[str, Any]:
     """
     local = {name: file for name, file in find_modules(solution.test_files).items() if file}
     remote: set[str] = set()
-    # Code of an answer is one module; only solutions with files of their own have more.
+    # Code of an answer is one module; only solutions that consist of files have more.
     if solution.code is None or solution.test_files:
         remote = set(find_modules(solution.files)) - set(local)
     if solution.code is not None:

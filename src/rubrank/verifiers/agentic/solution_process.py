@@ -108,7 +108,7 @@ class Session:
         return encode(value, self.make_reference)
 
     def decode_value(self, data: Any) -> Any:
-        """Return the value again; the tests only refer to objects of ours."""
+        """Return the value again; the tests only refer to objects that are here."""
         return decode(data, lambda reference: self.objects[reference[1]])
 
     def number_object(self, value: Any) -> int:

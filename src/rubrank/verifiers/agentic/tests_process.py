@@ -58,7 +58,7 @@ _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child, which 
 _NEEDS_OBJECTS = os.urandom(16).hex()
 # Errors that would cut `map` and `all` short.
 _SILENT_ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit")
-# Names under which tests know libraries; a solution must not replace them by functions of its own.
+# Names under which tests know libraries; a solution must not replace them by its functions.
 _LIBRARIES = frozenset(
     {"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"}
 )

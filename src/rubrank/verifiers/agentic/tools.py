@@ -158,7 +158,7 @@ def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
 
 def count_repeated(calls: Sequence[ToolCall], *, with_result: bool) -> int:
     """Count the calls with the same tool and arguments (and result) as an earlier one."""
-    # A call too large to compare gets a key of its own: it repeats nothing.
+    # A call too large to compare gets a unique key: it repeats nothing.
     keys = [
         write_call_key(call, with_result=with_result) or f"#{i}" for i, call in enumerate(calls)
     ]

@@ -345,7 +345,7 @@ def find_syntax_error(language: str, source: str) -> str | None:
 
             if not any(sqlglot.parse(source)):
                 raise ValueError("no statement")
-    except Exception as error:  # every parser raises errors of its own
+    except Exception as error:  # every parser raises other errors
         return f"{language} that does not parse: {' '.join(str(error).split())}"[:200]
     return None
 

@@ -4,7 +4,7 @@ GarbledText counts seven signs, from broken characters to random letters (`_coun
 enough, and more often than in the prompt, is enough to fail.
 
 WrongLanguage takes three steps; the first that finds a fault decides:
-1. A word of another script in the midst of a sentence: "The 模型 learns fast.", "这个 результат 很好". Policies trained
+1. A word of another script inside a sentence: "The 模型 learns fast.", "这个 результат 很好". Policies trained
    by reinforcement learning tend to switch language like this.
 2. A change to another language half-way.
 3. The share of sentences in other languages than the accepted ones.
@@ -66,7 +66,7 @@ _HAN = re.compile("[\u4e00-\u9fff]")
 _HAN_RUN = re.compile("[\u4e00-\u9fff€]{3,}")
 # A Chinese character at the end of, or within, a word of Latin letters: the 茅 of "caf茅 is".
 _HAN_IN_LATIN_WORD = re.compile(r"(?<=[A-Za-z])[\u4e00-\u9fff](?=[a-z]|[.,;:!?]?\s[a-z])")
-# cp1252's characters by their bytes. Bytes that it leaves open are kept as they are, as careless programs do.
+# cp1252's characters by their bytes. Bytes that it does not define are kept, as careless programs do.
 _CP1252 = {
     ord(bytes([b]).decode("cp1252")): b
     for b in range(0x80, 0xA0)
@@ -431,6 +431,8 @@ def _compile_stray_words(small: str, capital: str, own_script: str) -> dict[str,
     return patterns
 
 
+_SHORT_LINE = 30  # characters; a shorter line is a heading or an entry of a list
+_STRAY_SHARE = 0.1  # of the letters: with more of another script, the text is in two languages
 _STRAY_IN_LATIN = _compile_stray_words("a-zà-ÿ", "A-ZÀ-Þ", "Latin")
 _STRAY_IN_CYRILLIC = _compile_stray_words("а-яёіїєґ", "А-ЯЁІЇЄҐ", "Cyrillic")
 _WIDE = "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
@@ -469,7 +471,7 @@ def _find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | 
         patterns = _STRAY_IN_CHINESE_OR_JAPANESE
 
     # Only sentences: no short lines, no tables, and "~" for quotations, brackets and emphasis.
-    lines = [line for line in prose.splitlines() if "|" not in line and len(line) > 30]
+    lines = [line for line in prose.splitlines() if "|" not in line and len(line) > _SHORT_LINE]
     sentences = "\n".join(_SET_APART.sub("~", QUOTED.sub("~", line)) for line in lines)
     for script, count in counts.items():
         if script not in patterns or script in expected_scripts:
@@ -478,7 +480,7 @@ def _find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | 
         if match is None:
             continue
         word = match[match.lastindex or 0]
-        # A text with much of the other script is in two languages. One word is stray in a short text, too.
-        if count == len(word) or 10 * count <= total:
+        # A single word is stray in a short text, too, of which it is a larger share.
+        if count == len(word) or count <= _STRAY_SHARE * total:
             return word
     return None

@@ -77,6 +77,8 @@ _TURN_MARK = re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{_SIDES})\**
 _OPENING_CHARACTERS = 600  # characters at the beginning that are searched for thinking aloud
 _NEAR_CHARACTERS = 60  # a verb within so many characters belongs to its subject
 _POINTS_TO_FAIL = 3
+_MOST_SELF_TALK = 3  # lines such as "Wait, …"; a song or a dialogue may have a few
+_SHORT_ANSWER = 400  # characters; a longer first answer is an article with questions as headings
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
 # What stands between words such as "Okay, so, hmm".
 _SEPARATOR = re.compile(r"[\s,，.。…!！:—~-]+")
@@ -122,7 +124,7 @@ def think_leak(rollout: Rollout) -> Answer:
     if len(steps) >= 2:
         return False, f"steps of an agent: {sorted(steps)}"
     self_talk = len(_SELF_TALK.findall("\n" + prose))
-    if self_talk >= 4:
+    if self_talk > _MOST_SELF_TALK:
         return False, f"{self_talk} lines of talking to itself"
     return True, "no thinking left in the answer"
 
@@ -150,7 +152,7 @@ def _find_turns(prose: str, prompt: str) -> str | None:
     if question is None or _QUESTIONS_ASKED.search(prompt):
         return None
     first_answer = prose[: question.start()].strip()
-    is_short = 0 < len(first_answer) < 400
+    is_short = 0 < len(first_answer) < _SHORT_ANSWER
     if is_short and "?" not in first_answer and _ITS_ANSWER.search(prose, question.end()):
         return f"the next question, and its answer: {question[0].strip()!r}"
     return None

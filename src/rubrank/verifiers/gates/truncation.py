@@ -72,7 +72,7 @@ _LETTERS_FOR_HALF_WORD = (
     100  # a shorter answer may be an abbreviation or a word that the vocabulary lacks
 )
 _WORDS_OF_PARAGRAPH = 6  # a line with fewer may be a title
-_WORDS_OF_SENTENCE = 10  # a last line of its own with fewer may be a title or a note
+_WORDS_OF_SENTENCE = 10  # a last paragraph with fewer may be a title or a note
 _FEWEST_WORDS = {
     True: 3,
     False: 5,
@@ -409,7 +409,7 @@ def _count_words(line: str) -> int:
 #
 # A linear model adds up weights of what stands at the end (the last words, the last letters, whether the last word is
 # half a word) and of the shape of the passage (its length, the length of its last clause, its first word). Two kinds of
-# passages have thresholds of their own: sentences of a paragraph, and lines that have no full stops anyway, such as
+# passages have separate thresholds: sentences of a paragraph, and lines that have no full stops anyway, such as
 # entries of a list and verses.
 #
 # The weights are in data/sentence_ends.tsv, the vocabulary in data/known_words.tsv. benchmarks/sentence_ends.py learns

@@ -379,6 +379,14 @@ class Accepted:
     """Is it certain which language a prompt in Latin (or Cyrillic …) letters is in? Else only its script is."""
 
 
+# Letters of a script in a prompt. Fewer than _FEW are a name or a sign; from _MANY on it is more than a title in that
+# script, and the statistics can tell its language.
+_FEW = 4
+_MANY = 40
+_LEAST_LATIN_SHARE = (
+    0.1  # of the letters of a prompt in another script; fewer Latin letters may be names
+)
+_MOST_CHARACTERS_OF_PROMPT = 50_000  # bounds the time; of a prompt that long, the rest is material
 _SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
 # Words to be used in the answer: 包含关键词"love"和"you".
 _QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")
@@ -405,7 +413,7 @@ def find_accepted(rollout: Rollout) -> Accepted:
     if rules_request.whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
         return Accepted(rules_request.asked, whole=True, sure=True)
     user_turns = [m.content for m in rollout.prompt if m.role == "user"]
-    everything = "\n\n".join((rules, *user_turns))[:50_000]
+    everything = "\n\n".join((rules, *user_turns))[:_MOST_CHARACTERS_OF_PROMPT]
     written_in, sure = find_prompt_languages(rollout.question)
     # Rules in Chinese may be answered in Chinese, whatever language the question is in.
     if len(rollout.prompt) > 1:
@@ -435,18 +443,17 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
         letters = select_letters(prose, script)
         if script in ("Han", "Kana"):
             code, certainty = detect_language(letters)
-            if script == "Han" and certainty < SURE and n < 40:
+            if script == "Han" and certainty < SURE and n < _MANY:
                 languages |= {"zh", "ja"}
             else:
                 languages |= {detect_language(prose)[0], code}
             continue
-        if n < 4:
+        if n < _FEW:
             continue
         if script not in _SHARED_SCRIPTS:
             languages.add(detect_language(letters)[0])
             continue
-        # A few Latin letters in a Chinese prompt may be names.
-        is_much = script != "Latin" or n >= 0.1 * total or n >= 40
+        is_much = script != "Latin" or n >= _LEAST_LATIN_SHARE * total or n >= _MANY
         if not is_much and len(_QUOTED_WORDS.findall(prompt)) < 2:
             continue
         main, certainty = detect_language(letters)

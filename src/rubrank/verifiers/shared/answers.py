@@ -281,7 +281,7 @@ _GLUED = (
 )
 STATED = re.compile(f"{_SPACED}|{_GLUED}", re.IGNORECASE)
 """A candidate for a statement. It also matches "the answer" alone; `find_statements` wants "is" or a colon, too."""
-# A heading on a line of its own: "## Final answer", **答案**
+# A heading, alone on its line: "## Final answer", **答案**
 _HEADING = re.compile(
     rf"(?:^|\n)[ \t#*_>【\[]*(?:(?:the|final|correct|最终|la|le)\s*+){{0,3}}"
     rf"(?:{_NOUN}|{_PHRASE})"

@@ -312,7 +312,7 @@ def find_half_name(code: str) -> str | None:
 
 
 def find_open_comment(code: str) -> str | None:
-    """Name a comment on a line of its own that announces code, and no code follows.
+    """Name a comment that stands alone on its line and announces code, if no code follows.
 
     Such a comment stands after an empty line or inside a block. One that tells the output may end the code.
     """

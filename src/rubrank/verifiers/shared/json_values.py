@@ -171,7 +171,7 @@ def _fold_texts(value: Any) -> Any:
 
 
 def _parse_if_json(value: Any) -> Any:
-    """Return what a JSON text holds; other texts and values as they are."""
+    """Return what a JSON text holds; other texts and values unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -231,7 +231,7 @@ def make_sort_key(
 _MOST_STEPS = 100_000
 # A check that runs out of steps is blamed on the arguments if they hold more values than this, else on the schema.
 _LARGE_ARGUMENTS = 1_000
-# jsonschema's keyword functions have no place for a counter of ours. The list holds one number, the steps left.
+# jsonschema's keyword functions have no place for a counter. The list holds one number, the steps left.
 _steps_left: ContextVar[list[int]] = ContextVar("steps left")
 
 

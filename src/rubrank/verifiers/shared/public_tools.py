@@ -43,7 +43,7 @@ _THREAD = threading.local()  # holds the `tokenizer` of janome
 
 @lru_cache(maxsize=1)
 def _load_detector_factory() -> Any:
-    """Return a factory of detectors with a seed of its own, so that the shared one stays as it is; None if absent."""
+    """Return a new factory of detectors with a fixed seed, which leaves langdetect's own alone; None if absent."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -115,7 +115,7 @@ def split_japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
 
 # Characters that no text has stand in while a text is split.
 _INNER_STOP = "\x01"  # for a full stop that ends no sentence
-_BARE_END = "\x02"  # for an end of a sentence that has no mark of its own, as behind "U.S."
+_BARE_END = "\x02"  # for an end of a sentence without a mark, as behind "U.S."
 _STARTER = r"(?:Mrs?|Ms|Dr|Prof|Capt|Cpt|Lt|(?:He|She|It|They|Their|Our|We|But|However|That|This)\s|Wherever)"
 # "U.S. He said": an abbreviation before a word that starts a sentence
 _ENDING_ABBREVIATION = re.compile(
@@ -239,7 +239,7 @@ def _starts_sentence(after: str, language: str) -> bool:
     )
 
 
-# Marks that are tokens of their own: "...", "--", brackets, quotes; a comma or colon unless a digit follows (3,50)
+# Marks that are separate tokens: "...", "--", brackets, quotes; a comma or colon unless a digit follows (3,50)
 _SINGLE = r"\.{2,}|--|[;@#$%&?!()\[\]{}<>*\"“”‘’«»„`\x01]|[:,](?!\d)"
 # A mark, or anything up to the next space or mark
 _PIECES = re.compile(rf"{_SINGLE}|(?:(?!{_SINGLE})\S)+")

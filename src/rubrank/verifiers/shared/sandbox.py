@@ -1,4 +1,4 @@
-"""Run untrusted code with limits, in a directory of its own, without network or access to other processes.
+"""Run untrusted code with limits, in a fresh directory, without network or access to other processes.
 
     >>> result = run(["python", "-c", "print(6 * 7)"])
     >>> result.ended, result.stdout
@@ -86,7 +86,7 @@ _LAUNCHER_MODULES = tuple(f"{_INSIDE}.{name}" for name in ("kernel", "filters", 
 _GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
 _BLOCK_BYTES = 65536  # read from the pipe of the report at once
 _SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
-_SHARED_PROGRAM = f"{_INSIDE}.children"  # every program of ours imports it
+_SHARED_PROGRAM = f"{_INSIDE}.children"  # all our programs import it
 
 
 class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wrong

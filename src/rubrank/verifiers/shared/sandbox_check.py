@@ -2,7 +2,7 @@
 
     check().holds → {"files": True, "memory": True, "network": True, "reading": True, "signals": True}
 
-The target is a process of ours with a secret in its environment, a file that belongs to us, and a listening port.
+The target is a process with a secret in its environment, a file that only its user may write, and a listening port.
 """
 
 from __future__ import annotations

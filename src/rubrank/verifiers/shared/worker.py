@@ -53,7 +53,7 @@ class WorkerProcess(SpawnProcess):
     def start(self) -> None:
         """Start it. multiprocessing ends it with this process instead of waiting for it."""
         super().start()
-        # Only in our copy of the object: a process that is itself marked as a daemon may not start workers of its own.
+        # Only in our copy of the object: a process that is marked as a daemon may not start workers itself.
         self._config["daemon"] = True  # type: ignore[attr-defined]
 
     @staticmethod

@@ -230,7 +230,7 @@ def _grant_rights(rules: int, path: str, rights: int) -> None:
 
 
 # ---- namespaces ------------------------------------------------------------------------------------------------------
-# Namespaces: a network without interfaces, a process tree of its own, and a file system with a few folders only.
+# Namespaces: a network without interfaces, a separate process tree, and a file system with a few folders only.
 
 _NAMESPACES = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET
 # Flags of mount(2).
@@ -353,7 +353,7 @@ def _show_path(root: str, path: str) -> None:
 
 
 def _mount_proc(target: str) -> bool:
-    """Mount a /proc of our own. If the kernel refuses (parts of the outer one are masked, as in many containers), show
+    """Mount a /proc that shows our processes only. If the kernel refuses (many containers mask parts of theirs), show
     the outer one and return False: then other walls must protect the processes in it.
     """
     try:

@@ -91,7 +91,7 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def start_command(header: dict[str, Any], walls: list[str]) -> int:
-    """Fork the command into a session of its own. Returns its process id; errors before its start are raised here."""
+    """Fork the command into a new session. Returns its process id; errors before its start are raised here."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
