@@ -17,8 +17,10 @@ The first cell that cannot be used is reported with its row and column: a table 
 Columns that could be read in two ways are refused as well, because rewards from the wrong column look like any other
 rewards.
 
-A `ColumnPath` is where values are: ("Facts",) is a column, ("scores", "Facts") a field of the column `scores`. Scores
-are ragged if every query has its own criteria, which are too many for columns: each row then has a mapping.
+A `ColumnPath` is where values are: ("Facts",) is a column, ("scores", "Facts") a field of the column `scores`.
+
+If every query has its own criteria, these are too many for the columns of a matrix. `scores_MK` is then None, and
+`select_scores` makes matrices of some rows and criteria.
 """
 
 from __future__ import annotations
@@ -50,7 +52,6 @@ from rubrank.tables.table import (
     ALLOWED_SCORES,
     MOST_CRITERION_COLUMNS,
     ColumnPath,
-    Numbers,
     ScoreLimits,
     Table,
     convert_csv_column,
@@ -375,11 +376,9 @@ def _check_rows(table: Table, labels: pl.Series) -> None:
 
 
 def _choose_criteria(
-    table: Table,
-    columns: Columns,
-    other_columns: set[str | None],
-) -> tuple[dict[ColumnPath, Numbers | None], tuple[str, ...]]:
-    """Return where the criteria are, with their numbers if these were read, and the columns that are left out.
+    table: Table, columns: Columns, other_columns: set[str | None]
+) -> tuple[list[ColumnPath], tuple[str, ...]]:
+    """Return where the criteria are, and the columns that are left out.
 
     The criteria are the ones that the user named, or else the fields of the column `scores`, or else all columns of
     numbers (without those in `BOOKKEEPING`), if the user said `criteria=all` or declared each of them in another way.
@@ -394,12 +393,11 @@ def _choose_criteria(
         # These columns identify a rollout. That they are not criteria need not be said.
         identity_columns = ("prompt", "response", *ROLLOUT_ID_NAMES)
         known_columns = {ATTRIBUTES, *identity_columns, *other_columns}
-        chosen = dict.fromkeys(paths)
+        chosen = set(paths)
         unused_paths = [path for path in table.paths if path not in chosen]
         left_out_names = [path[-1] for path in unused_paths if path[0] not in known_columns]
-        return chosen, tuple(left_out_names)
+        return paths, tuple(left_out_names)
 
-    criteria: dict[ColumnPath, Numbers | None] = {}
     left_out = []
     for path in table.paths:
         name = path[0]
@@ -408,14 +406,13 @@ def _choose_criteria(
         # `fuse --utilities` added a column "utility.…".
         is_bookkeeping = name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name
         if not is_bookkeeping:
-            numbers = read_numbers(table, path)
-            if numbers.is_mostly_numbers:
-                criteria[path] = numbers
+            if read_numbers(table, path).is_mostly_numbers:
+                paths.append(path)
                 continue
             _refuse_scores_as_text(table, name)
         left_out.append(name)
-    names = [path[0] for path in criteria]
-    if not criteria:
+    names = [path[0] for path in paths]
+    if not paths:
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
         remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(
@@ -430,7 +427,7 @@ def _choose_criteria(
         allowed = "named, because a column of numbers may be something else"
         remedy = f"Name those that are criteria: `criteria={','.join(listed)}`; for all of these use `criteria=all`."
         raise BadTable(str(table.path), "the criteria", allowed, got, remedy)
-    return criteria, tuple(left_out)
+    return paths, tuple(left_out)
 
 
 def _refuse_scores_as_text(table: Table, name: str) -> None:
@@ -461,19 +458,18 @@ def _find_path(table: Table, home: str, name: str) -> ColumnPath:
 
 
 def _read_scores(
-    table: Table,
-    criteria: Mapping[ColumnPath, Numbers | None],
-    limits: Mapping[str, ScoreLimits],
+    table: Table, criteria: Sequence[ColumnPath], limits: Mapping[str, ScoreLimits]
 ) -> np.ndarray | None:
     """Return the scores, (rows, criteria); None if there are too many criteria for one matrix.
 
     Raises BadTable for the first score that is wrong. limits: criterion → the range that its scores must be in.
     """
     # Fields of `scores` in JSON are checked row by row, because a row has only some of the criteria.
+    checked_paths = set(criteria)
     for index, scores in enumerate(table.scores or ()):
         for name, value in scores.items():
             is_missing = value is None or value != value  # NaN differs from itself
-            if is_missing or (SCORES, name) not in criteria:
+            if is_missing or (SCORES, name) not in checked_paths:
                 continue
             allowed = ALLOWED_SCORES
             remedy = "Repair the cell, or empty it if there is no score."
@@ -490,11 +486,11 @@ def _read_scores(
     if table.scores is not None and len(criteria) > MOST_CRITERION_COLUMNS:
         return None
     columns = []
-    for path, numbers in criteria.items():
+    for path in criteria:
         if table.scores is not None and path[0] == SCORES:
             columns.append(make_matrix(table.scores, path[1:])[:, 0])
         else:
-            numbers = numbers or read_numbers(table, path)
+            numbers = read_numbers(table, path)
             numbers.check_scores(table, path, limits.get(path[-1]))
             columns.append(numbers.values)
     return np.stack(columns, 1)

@@ -31,7 +31,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
@@ -113,6 +113,8 @@ class Table:
     """The JSON text of each object, if the source is a file of such lines."""
     scores: Sequence[Mapping[str, Any]] | None = None
     """The scores of each row by criterion, if the objects have `scores`."""
+    numbers: dict[ColumnPath, Numbers] = field(default_factory=dict, init=False)
+    """What `read_numbers` has read."""
 
     @cached_property
     def paths(self) -> dict[ColumnPath, None]:
@@ -366,9 +368,11 @@ class Numbers:
 
 
 def read_numbers(table: Table, path: ColumnPath) -> Numbers:
-    """Return the cells of a column, or of a field of one, as numbers."""
+    """Return the cells of a column, or of a field of one, as numbers; each column is read once."""
+    if path in table.numbers:
+        return table.numbers[path]
     cells = table.get_cells(path)
-    if not isinstance(cells, pl.Series):  # cells of JSON
+    if isinstance(cells, list):  # cells of JSON
         values = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
             if is_inexact_integer(cell):
@@ -376,25 +380,27 @@ def read_numbers(table: Table, path: ColumnPath) -> Numbers:
             elif isinstance(cell, bool | int | float):
                 values[i] = cell
         filled = np.array([cell is not None and cell == cell for cell in cells], bool)  # NaN ≠ NaN
-        return Numbers(values, filled)
-    is_filled = cells.is_not_null()
-    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
-        numbers = cells.cast(pl.Float64)
-    elif cells.dtype == pl.String and table.text_is_number:
-        numbers = cells.cast(pl.Float64, strict=False)
-        if numbers.null_count() > cells.null_count():  # usually all cells are numbers
-            clean = cells.str.strip_chars().str.to_lowercase()
-            clean = clean.replace({"true": "1", "false": "0"})
-            numbers = clean.cast(pl.Float64, strict=False)
-        is_filled &= ~cells.str.contains(_UNSCORED_PATTERN).fill_null(False)
     else:
-        numbers = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(cells))
-    values = numbers.fill_null(np.nan).to_numpy().copy()
-    filled = is_filled.to_numpy() & ~(numbers.is_nan().fill_null(False)).to_numpy()
-    for index in np.flatnonzero(np.abs(values) >= LARGEST_EXACT_INTEGER).tolist():
-        if is_inexact_integer(cells[index]):
-            values[index] = np.inf
-    return Numbers(values, filled)
+        is_filled = cells.is_not_null()
+        if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
+            doubles = cells.cast(pl.Float64)
+        elif cells.dtype == pl.String and table.text_is_number:
+            doubles = cells.cast(pl.Float64, strict=False)
+            if doubles.null_count() > cells.null_count():  # usually all cells are numbers
+                clean = cells.str.strip_chars().str.to_lowercase()
+                clean = clean.replace({"true": "1", "false": "0"})
+                doubles = clean.cast(pl.Float64, strict=False)
+                is_filled &= ~cells.str.contains(_UNSCORED_PATTERN).fill_null(False)
+        else:
+            doubles = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(cells))
+        values = doubles.fill_null(np.nan).to_numpy().copy()
+        filled = (is_filled & ~doubles.is_nan().fill_null(False)).to_numpy()
+        for index in np.flatnonzero(np.abs(values) >= LARGEST_EXACT_INTEGER).tolist():
+            if is_inexact_integer(cells[index]):
+                values[index] = np.inf
+    numbers = Numbers(values, filled)
+    table.numbers[path] = numbers
+    return numbers
 
 
 def is_inexact_integer(value: Any) -> bool:
