@@ -148,9 +148,15 @@ def run_grading(
         table = _GradeRun(groups, plans, options, cache, report).run()
     if any(plan.group_checks for plan in plans):
         table = grade_whole_groups(table, groups, plans)
-    # With a limit, failures count as missing scores, and too many of them raise an error below.
     if options.most_missing is None:
-        _log_failures(table)
+        # Missing scores are easily overlooked. With a limit, too many of them raise an error below.
+        for scored in table.groups:
+            for row, column in np.argwhere(np.isnan(scored.scores)):
+                name = scored.names[column]
+                reason = scored.reasons[row][column]
+                if f"{FAILED}: " in reason and name not in _failures_logged:
+                    _failures_logged.add(name)
+                    _log.warning("scores of %r are missing: %s", name, reason)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table
 
@@ -160,17 +166,6 @@ def run_grading(
     if options.most_missing is not None:
         count_missing(table).check(options.most_missing)
     return table
-
-
-def _log_failures(table: ScoreTable) -> None:
-    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked."""
-    for group in table.groups:
-        for row, column in np.argwhere(np.isnan(group.scores)):
-            name = group.names[column]
-            reason = group.reasons[row][column]
-            if f"{FAILED}: " in reason and name not in _failures_logged:
-                _failures_logged.add(name)
-                _log.warning("scores of %r are missing: %s", name, reason)
 
 
 class _GradeRun:
@@ -208,13 +203,17 @@ class _GradeRun:
         """Run all checks about one rollout, and return the scores of all groups."""
         tasks = self._find_undecided()
         slow, quick = _split_tasks(tasks, lambda check: check.verifier.cost == "process")
+
+        def run_in_thread(task: Task, check: PlannedCheck) -> None:
+            self._record(task, (check,), [check.decide(task.rollout)])
+
         with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
                 # Slow checks mostly wait for a subprocess, so the quick ones run at the same time in this thread.
                 futures = []
                 for task in slow:
                     for check in task.checks:
-                        futures.append(threads.submit(self._run_check, task, check))
+                        futures.append(threads.submit(run_in_thread, task, check))
                 self._run_quick_checks(quick)
                 for future in futures:
                     future.result()
@@ -246,37 +245,20 @@ class _GradeRun:
             group_tasks = []
             for row, rollout in enumerate(group.rollouts):
                 group_tasks.append(Task(group_index, row, rollout, plan.checks))
-            if self._cache is not None:
-                self._record_cached(group_tasks, self._cache)
             tasks += group_tasks
+            if self._cache is None:
+                continue
+            keys_by_row = [_make_cache_keys(task) for task in group_tasks]
+            cached = self._cache.get([key for keys in keys_by_row for key in keys.values()])
+            for task, keys in zip(group_tasks, keys_by_row, strict=True):
+                cached_checks = [check for check in task.checks if keys[check.column] in cached]
+                if cached_checks:
+                    verdicts = [cached[keys[check.column]] for check in cached_checks]
+                    self._record(task, cached_checks, verdicts)
+                    task.checks = tuple(c for c in task.checks if c not in cached_checks)
+                # Set only now: `_record` writes the verdicts of tasks with keys to the cache.
+                task.keys = keys
         return [task for task in tasks if task.checks]
-
-    def _record_cached(self, tasks: Sequence[Task], cache: VerdictCache) -> None:
-        """Record the cached verdicts of a group's tasks, and remove their checks from the tasks."""
-        keys_by_row: list[dict[int, bytes]] = []
-        for task in tasks:
-            # Most verifiers want the same of a rollout: the answer alone (`wants` is Text). So its digest is made once.
-            digests: dict[type, bytes] = {}
-            keys = {}
-            for check in task.checks:
-                wants = check.verifier.wants
-                if wants not in digests:
-                    digests[wants] = digest_rollout(task.rollout, wants)
-                keys[check.column] = make_key(check.digest, digests[wants])
-            keys_by_row.append(keys)
-        cached = cache.get([key for keys in keys_by_row for key in keys.values()])
-        for task, keys in zip(tasks, keys_by_row, strict=True):
-            cached_checks = [check for check in task.checks if keys[check.column] in cached]
-            if cached_checks:
-                verdicts = [cached[keys[check.column]] for check in cached_checks]
-                self._record(task, cached_checks, verdicts)
-                task.checks = tuple(check for check in task.checks if check not in cached_checks)
-            # Set only now: `_record` writes verdicts of tasks with keys to the cache.
-            task.keys = keys
-
-    def _run_check(self, task: Task, check: PlannedCheck) -> None:
-        """Run one check; called in a thread."""
-        self._record(task, (check,), [check.decide(task.rollout)])
 
     def _run_quick_checks(self, tasks: list[Task]) -> None:
         """Choose where checks without a subprocess run (this process or workers), and run them."""
@@ -296,7 +278,18 @@ class _GradeRun:
             left_over = self._run_in_this_process(others, is_trial=worker_count > 1)
             portable = must_be_stoppable + left_over
         if portable:
-            self._run_in_workers(portable, min(worker_count, len(portable)))
+            from rubrank.grading.workers import WorkerPool, make_chunks
+
+            worker_count = min(worker_count, len(portable))
+            chunks = make_chunks(portable, worker_count)
+            options = self._options
+            timeout = TIMEOUT if options.timeout == "auto" else options.timeout
+            modules = sorted({check.verifier.home for chunk in chunks for check in chunk.checks})
+            with WorkerPool(worker_count, modules, options.compat, options.mode, timeout) as pool:
+                for result in pool.run(chunks):
+                    # A worker that takes long reports only the verdicts it has; the rest comes in another result.
+                    for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
+                        self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
         self._run_in_this_process(local)
 
     def _run_in_this_process(self, tasks: list[Task], is_trial: bool = False) -> list[Task]:
@@ -313,20 +306,6 @@ class _GradeRun:
             if is_trial and is_worthwhile:
                 return tasks[done:]
         return []
-
-    def _run_in_workers(self, tasks: list[Task], worker_count: int) -> None:
-        """Run checks in worker processes, and record the results as they come."""
-        from rubrank.grading.workers import WorkerPool, make_chunks
-
-        options = self._options
-        timeout = TIMEOUT if options.timeout == "auto" else options.timeout
-        chunks = make_chunks(tasks, worker_count)
-        modules = sorted({check.verifier.home for chunk in chunks for check in chunk.checks})
-        with WorkerPool(worker_count, modules, options.compat, options.mode, timeout) as pool:
-            for result in pool.run(chunks):
-                # A worker that takes long reports only the verdicts it has; the rest comes in another result.
-                for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
-                    self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
 
     def _record(
         self, task: Task, checks: Sequence[PlannedCheck], verdicts: Sequence[PlainVerdict]
@@ -354,6 +333,19 @@ class _GradeRun:
             self._cache.put(self._unwritten)
             self._unwritten = {}
             self._last_write = time.monotonic()
+
+
+def _make_cache_keys(task: Task) -> dict[int, bytes]:
+    """Return the cache key of each check of a task, by the column of the check."""
+    # Most verifiers want the same of a rollout: the answer alone (`wants` is Text). So its digest is made once.
+    digests: dict[type, bytes] = {}
+    keys = {}
+    for check in task.checks:
+        wants = check.verifier.wants
+        if wants not in digests:
+            digests[wants] = digest_rollout(task.rollout, wants)
+        keys[check.column] = make_key(check.digest, digests[wants])
+    return keys
 
 
 def _split_tasks(
@@ -432,7 +424,6 @@ class Missing:
 
     def check(self, most: float) -> None:
         """Raise GradingFailed if more than this share of the scores is missing, or if all are."""
-        check_share(most)
         if self.missing and (self.missing == self.asked or self.share > most):
             raise GradingFailed(
                 self.missing,

@@ -46,7 +46,28 @@ class Bar(AbstractContextManager["Bar"]):
         if self._progress is None:
             if time.monotonic() - self._began < SECONDS_BEFORE_BAR:
                 return
-            self._start(is_count=isinstance(total, int))
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TaskProgressColumn,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            # "5,120/12,288" for counts; else the share in per cent
+            counter = MofNCompleteColumn() if isinstance(total, int) else TaskProgressColumn()
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                counter,
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}", markup=False),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._progress.add_task(self._label, total=None, note="")
+            self._progress.start()
         self._progress.update(
             self._task, description=self._label, completed=done, total=total, note=self._note
         )
@@ -56,29 +77,6 @@ class Bar(AbstractContextManager["Bar"]):
         self._note = note
         if self._progress is not None:
             self._progress.update(self._task, note=note)
-
-    def _start(self, is_count: bool) -> None:
-        """Show the bar. is_count: show "5,120/12,288"; else the share in per cent."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn() if is_count else TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            console=self._console,
-            transient=True,
-        )
-        self._task = self._progress.add_task(self._label, total=None, note="")
-        self._progress.start()
 
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:

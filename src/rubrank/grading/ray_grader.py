@@ -291,6 +291,8 @@ def _grade_with_actors(
     progress: Progress | None,
 ) -> ScoreTable:
     """Start the actors, send them the parts, and merge their tables."""
+    from rubrank.judges.client.usage import Account
+
     actor_count = min(workers or count_processors(ray), len(groups))
     limits_name = f"rubrank-limits-{uuid4().hex}"
     # Graders get the name, but the handle must stay in a variable: Ray stops the actor when its handle is gone.
@@ -310,7 +312,25 @@ def _grade_with_actors(
         done += len(result)
         if progress is not None:
             progress(done, total)
-    return _merge_tables(graded)
+
+    # One table of all parts, in the order of the groups
+    scores: dict[int, GroupScores] = {}
+    judgments: dict[int, Judgment] = {}
+    accounts = []
+    for part, table in graded:
+        scores.update(zip(part, table.groups, strict=True))
+        if table.judging is not None:
+            judgments.update(zip(part, table.judging.groups, strict=True))
+            accounts.append(table.judging.account)
+    merged_groups = tuple(scores[index] for index in sorted(scores))
+    if not accounts:
+        return ScoreTable(merged_groups)
+    judging = Judgments(
+        groups=tuple(judgments[index] for index in sorted(judgments)),
+        account=Account.merge(accounts),
+        ids=tuple(group.id for group in merged_groups),
+    )
+    return ScoreTable(merged_groups, judging=judging)
 
 
 def find_machines(ray: Any) -> list[str]:
@@ -417,29 +437,6 @@ def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None)
     if setting.judges is None:
         return None
     return ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
-
-
-def _merge_tables(graded: Sequence[tuple[Part, ScoreTable]]) -> ScoreTable:
-    """Merge the tables of all parts into one, in the order of the groups."""
-    from rubrank.judges.client.usage import Account
-
-    scores: dict[int, GroupScores] = {}
-    judgments: dict[int, Judgment] = {}
-    accounts = []
-    for part, table in graded:
-        scores.update(zip(part, table.groups, strict=True))
-        if table.judging is not None:
-            judgments.update(zip(part, table.judging.groups, strict=True))
-            accounts.append(table.judging.account)
-    groups = tuple(scores[index] for index in sorted(scores))
-    if not accounts:
-        return ScoreTable(groups)
-    judging = Judgments(
-        groups=tuple(judgments[index] for index in sorted(judgments)),
-        account=Account.merge(accounts),
-        ids=tuple(group.id for group in groups),
-    )
-    return ScoreTable(groups, judging=judging)
 
 
 # ----------------------------------------------------------------------------------------------------------- datasets

@@ -143,7 +143,18 @@ class WorkerPool:
         self._compat = compat
         self._mode = mode
         self._timeout = timeout
-        self._caller = _describe_caller(number, self._modules)
+        # Everything in this process that the verdicts of a worker may depend on; workers are reused if it is equal. The
+        # verifiers' functions are part of it: a function equals only itself, and a reloaded module has new ones.
+        verifiers = VERIFIERS.copy().values()  # a copy, because another thread may register one
+        functions = [verifier.function for verifier in verifiers if verifier.home in modules]
+        self._caller = (
+            number,
+            self._modules,
+            list(sys.path),
+            os.getcwd(),
+            dict(os.environ),
+            functions,
+        )
         self._pool = self._take_idle_pool() or _start_pool(number)
         self._in_flight: dict[Future[Any], Chunk] = {}
         self._restarts = 0
@@ -207,9 +218,20 @@ class WorkerPool:
                 else:
                     yield ChunkResult(chunk, [[(None, reason)]])
             if has_stopped:
-                # No check is to blame. The chunks of the pool are sent to a new one.
+                # Workers died while they were idle, or do not start; no check is to blame. A new pool gets the chunks.
+                self._restarts += 1
+                if self._restarts > _MOST_RESTARTS:
+                    raise InvalidInput(
+                        "grade",
+                        "workers",
+                        allowed="0 if no worker processes can be started",
+                        got="workers that die at once",
+                        remedy="Use workers=0.",
+                    )
                 waiting.extendleft(self._in_flight.values())
-                self._replace_pool()
+                self._in_flight.clear()
+                _end_pool(self._pool)
+                self._pool = _start_pool(self._number)
 
     def _find_reason(self, chunk: Chunk, error: BaseException) -> str | None:
         """Return why the only check of a chunk has no verdict; None if its checks must be tried again, one by one."""
@@ -223,24 +245,6 @@ class WorkerPool:
             return f"{verifier} failed: it ended its worker process twice ({cause})"
         is_single = len(chunk.tasks) * len(chunk.checks) == 1
         return f"{verifier} took longer than {self._timeout:g} s" if is_single else None
-
-    def _replace_pool(self) -> None:
-        """Start a new pool, because workers died while they were idle, or do not start.
-
-        Raises InvalidInput after `_MOST_RESTARTS` restarts.
-        """
-        self._restarts += 1
-        if self._restarts > _MOST_RESTARTS:
-            raise InvalidInput(
-                "grade",
-                "workers",
-                allowed="0 if no worker processes can be started",
-                got="workers that die at once",
-                remedy="Use workers=0.",
-            )
-        self._in_flight.clear()
-        _end_pool(self._pool)
-        self._pool = _start_pool(self._number)
 
     def _submit(self, chunk: Chunk) -> bool:
         """Send a chunk to the pool. Returns False if the pool has stopped."""
@@ -281,17 +285,7 @@ def _pickle(data: Any) -> bytes:
 # ------------------------------------------------------------------------------------------------------ reused workers
 
 
-def _describe_caller(number: int, modules: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return everything in this process that the verdicts of a worker may depend on; workers are reused if it is equal.
-
-    The verifiers' functions are part of it: a function equals only itself, and a reloaded module has new ones.
-    """
-    verifiers = VERIFIERS.copy().values()  # a copy, because another thread may register one
-    functions = [verifier.function for verifier in verifiers if verifier.home in modules]
-    return number, modules, list(sys.path), os.getcwd(), dict(os.environ), functions
-
-
-# What `_describe_caller` returned in the last call, and its pool, which waits for the next one; None during a call.
+# The pool of the last call, which waits for the next one, and `WorkerPool._caller` of that call; None during a call.
 _idle: tuple[tuple[Any, ...], ProcessPool] | None = None
 _idle_lock = threading.Lock()
 
