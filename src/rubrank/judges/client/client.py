@@ -352,18 +352,14 @@ class Client:
                 break
             await self._prepare_retry(state, endpoint, outcome)
 
-        failure = state.reply.failure
-        # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
+        failure = state.reply.failure or ""
+        is_lost = failure != "" and state.reply.text is None
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
-        is_lost = failure is not None and state.reply.text is None
-        if (
-            is_lost
-            and not str(failure).startswith(OUTAGE)
-            and all_open
-            and self._settings.on_outage == "continue"
-        ):
-            # Its usage stays: a server may report an error and charge for it.
-            state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
+        if is_lost and all_open and self._settings.on_outage == "continue":
+            # The call was lost to an outage, even if its last failure looks different. Its usage stays: a server may
+            # report an error and charge for it.
+            detail = failure.removeprefix(f"{OUTAGE}: ")
+            state.reply = replace(state.reply, failure=f"{OUTAGE}: {detail}")
         return state.make_reply()
 
     async def _prepare_retry(
