@@ -186,7 +186,7 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
     ("names", "list[str]"). They become one, with the location ("names",) and "allowed": "a text or a list".
     """
     # Complaints by the location of their value, with the index of the tried type in the location. A complaint about a
-    # value of one type only has no such index (None), and a number of its own instead of the location.
+    # value of one type only has no such index (None), and is listed by its number instead of the location.
     by_value: dict[Any, list[tuple[Any, int | None]]] = {}
     for number, complaint in enumerate(complaints):
         location = complaint["loc"]
@@ -270,7 +270,7 @@ def describe_allowed(complaint: Any) -> str:
 def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
     """Return a remedy for an unknown key: the nearest key, or all keys that are allowed there."""
     *parents, name = place
-    # Find the model that the key is in: parents are such as ("judges", 0, "sampling").
+    # Find the model that the key is in. Parents are, for example, ("judges", 0, "sampling").
     for parent in parents:
         if isinstance(parent, str) and parent in model.model_fields:
             model = _find_model(model.model_fields[parent].annotation, model) or model
@@ -351,7 +351,7 @@ class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
 def check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object as a dict; for `json.loads(…, object_pairs_hook=…)`.
 
-    Raises `RepeatedKey` for a key that is there twice, where json would keep the last value.
+    Raises `RepeatedKey` if a key is repeated; json would keep its last value.
     """
     data = dict(pairs)
     if len(data) < len(pairs):

@@ -95,7 +95,7 @@ def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> No
 
 
 def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
-    """Read the entries `NAME=VALUE` of an option as a mapping. Raises InvalidInput if a name is there twice."""
+    """Read the entries `NAME=VALUE` of an option as a mapping. Raises InvalidInput if a name is repeated."""
     values: dict[str, str] = {}
     for text in texts:
         # At the last "=": the name of a criterion may contain one, a number may not.

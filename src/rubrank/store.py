@@ -6,13 +6,13 @@
     await store.write_async(lambda db: db.execute("INSERT …", row))               the same inside an event loop
     store.close()
 
-Every store has one connection for reading and one writer thread with a connection of its own:
+Every store has one connection for reading, and one writer thread with a second connection:
 
     write(request) ──► queue ──► writer thread: BEGIN IMMEDIATE, all requests that are waiting, COMMIT ──► futures
     read(sql)      ──► reading connection
 
 A hundred requests take one commit, which costs about as much as a commit of a single row. If one of them fails, the
-transaction is rolled back and every request is run again in a transaction of its own, so that only the bad one fails.
+transaction is rolled back and every request is run again in a separate transaction, so that only the bad one fails.
 
 Kill. Files are in WAL mode: when a commit returns, the operating system has the data, and killing the process cannot
 lose it. (A power failure may lose the last commits; it never damages the file.)
@@ -110,7 +110,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Commit what is waiting, and close the file."""
+        """Commit all waiting requests, and close the file."""
         with self._thread_lock:
             self._closed = True
             thread = self._thread
@@ -191,12 +191,12 @@ class Store:
             self._commit_all([entry for entry in entries if entry is not None])
 
     def _commit_all(self, entries: list[tuple[Request, Future[Any]]]) -> None:
-        """Commit the entries of the queue, and tell every caller the result or the error of its own request."""
+        """Commit the entries of the queue, and tell every caller the result or the error of its request."""
         requests = [request for request, _ in entries]
         try:
             results = self._commit(requests)
         except Exception:
-            # A full disk, a bad value: each caller gets the error of its own request.
+            # Such as a full disk or a bad value: each caller gets the error of its request.
             for request, future in entries:
                 try:
                     future.set_result(self._commit([request])[0])

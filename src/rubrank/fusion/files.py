@@ -300,7 +300,7 @@ def read_file_scores(
     if columns.attributes:
         options = options.with_attributes(columns.attributes)
     changes = collect_criterion_changes(options)
-    # A column that an option speaks of as a criterion is one.
+    # A column is a criterion if an option treats it as one, such as `weight`.
     columns = replace(
         columns, attributes=options.attribute_names, declared=(*columns.declared, *changes)
     )
@@ -427,7 +427,7 @@ class FileScores:
     def make_batches(self, group: int | None = None) -> Iterator[RowBatch]:
         """Yield row numbers and the batch of these rows; together the batches cover all rows.
 
-        group: the number of a group, which then gets a batch of its own, without the criteria of other groups.
+        group: the number of a group, which is then the only one, without the criteria of other groups.
         """
         layout = self.layout
         options = self.options

@@ -18,7 +18,7 @@ Which rows are one group:
 - Without such a column the prompt decides.
 - If there is a column of training steps, the same query in two steps is two groups.
 - All rows of a group must have the same prompt and the same rubric; if they differ, that is an error, and so is a
-  rollout whose id is there twice.
+  rollout id that occurs twice in a group.
 
 So the group of a row depends on that row alone.
 """
@@ -334,7 +334,7 @@ def _make_rollouts(
 
 
 def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
-    """Return the responses in a cell: one text or one conversation, or a list of such."""
+    """Return the responses in a cell: one text or one conversation, or a list of them."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, str):
@@ -562,7 +562,7 @@ def _check_equal(rows: Sequence[_RowPart], values: Sequence[Any], what: str, rem
 
 
 def _check_rollouts_once(group: str, rows: Sequence[_RowPart]) -> None:
-    """Raise if a column of rollout ids has the same id twice in a group, or if a list of responses is there twice."""
+    """Raise if a rollout id occurs twice in a group, or if two rows of it have the same list of responses."""
     metadata = rows[0].rollouts[0].metadata
     id_column = next((name for name in ROLLOUT_ID_NAMES if metadata.get(name) is not None), None)
     first_place_of: dict[Any, str] = {}

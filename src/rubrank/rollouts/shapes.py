@@ -284,7 +284,7 @@ def _convert_preference(row: Row) -> Row:
     for name in _PREFERENCE_COLUMNS:
         response = parse_json_cell(row[name])
         if are_messages(response) and response[0]["role"] in ("system", "user"):
-            # The whole conversation is in both columns; the prompt may also have a column of its own.
+            # The whole conversation is in both columns; the prompt may also be in a separate column.
             conversation = _split_conversation({}, "", response)
             response = conversation["response"]
             if row.get("prompt") is None:

@@ -4,7 +4,7 @@
     write_scores(table, Path("scores.jsonl"))       a header, then one line per rollout; also .jsonl.gz
 
 `scores/files.py` describes the format and reads it. Groups with the same criteria share a rubric: the header lists the
-different rubrics, and every row has the number of its own.
+different rubrics, and every row has the number of its rubric.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     make_html_table("Fused(…)", ["rollout", "reward"], [["0", Shaded("1.00", 0.8)], ["1", Shaded("0.25", -0.3)]])
 
-A result that can be converted to a data frame inherits from `Framed`, and is then shown as such a table.
+A result that can be converted to a data frame inherits from `Framed`, and is then shown as an HTML table.
 
 Every text is escaped. The colours are those of the web pages of `rubrank.viewer`, half transparent so that they fit
 light and dark notebooks.
@@ -110,7 +110,7 @@ class Framed:
     """A result that can be converted to a frame, and is shown as one in a notebook."""
 
     def to_polars(self) -> Any:
-        """Return a polars frame; each result says what is in it."""
+        """Return a polars frame; each result documents its columns."""
         # Every result overrides this method.
         raise TypeError(f"{type(self).__name__} has no frame")  # pragma: no cover
 

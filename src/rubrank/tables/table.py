@@ -413,7 +413,7 @@ def is_inexact_integer(value: Any) -> bool:
 
 
 def convert_csv_column(cells: pl.Series) -> pl.Series:
-    """Return a CSV column as integers, floats or booleans, if all its cells are such; else unchanged.
+    """Return a CSV column as integers, floats or booleans, if all its cells can be converted; else unchanged.
 
     A column with a number that would be written differently, such as 007, stays text.
     """
