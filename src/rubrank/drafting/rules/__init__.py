@@ -2,7 +2,8 @@
 
 A rule is a function that yields the constraints of one sentence; it also sees all sentences of the prompt. In the
 sentences, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20", ⟨s0⟩ for a quoted string
-(`sentences.py`). {use} in a pattern is a list of alternatives in data/words.tsv.
+(`sentences.py`). Patterns name lists of data/words.tsv in braces: `{use}` matches "include", "mention" and so on;
+`{quantity}`, `{string}`, `{strings}` and `{bare words}` capture a token or words, for `Sentence` and `read_group`.
 
 The examples in the docstring of a rule are tests (`tests/drafting/test_rules.py`): a prompt, and below it everything
 that the rule compiles from it, or "nothing".
