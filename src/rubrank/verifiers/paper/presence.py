@@ -74,7 +74,7 @@ _CONTRACTION = re.compile(
     r"(?i:\b(?:\w{1,20}n['’]t|\w{1,20}['’](?:ll|re|ve)"
     r"|(?:i['’]m|(?:it|that|he|she|there|what|who|let|here)['’]s))\b)"
 )
-# For each kind of content, a function that is true of a text with such content.
+# For each kind of content, a function whose result is true if the text has such content.
 _KINDS: dict[str, Callable[[str], object]] = {
     "digits": re.compile(r"\d").search,
     "emoji": _EMOJI.search,
@@ -139,8 +139,8 @@ def keyword(
     """The keywords occur, each `relation count` times; all of them, any, or at least `need` of them.
 
     Passes: keywords ["West Lake"] in "the west lake"; ["西湖"] in "杭州西湖".
-    Fails: ["art"] in "party" (a whole word is required; scripts without spaces have no such edges). "every paragraph"
-        wants the keyword in each.
+    Fails: ["art"] in "party": a whole word is required, except in scripts without spaces. "every paragraph" requires
+        the keyword in each.
     Not covered: inflected forms, synonyms, Simplified for Traditional.
     """
     text = text.shown
@@ -155,7 +155,12 @@ def keyword(
             parts = parts[:1]
         elif where == "last sentence":
             parts = parts[-1:]
-    places = [" ".join(part.split()) if case_sensitive else fold_visible(part) for part in parts]
+    if case_sensitive:
+        places = [" ".join(part.split()) for part in parts]
+    elif parts == [text.raw]:
+        places = [text.folded]  # folded once for all criteria
+    else:
+        places = list(map(fold_visible, parts))
     enough = count if relation == "at least" else None
     failed: list[str] = []
     for word in keywords:
@@ -269,10 +274,10 @@ def _is_disguised(word: str, text: Text) -> bool:
 
 
 def _is_ordinary_spelling(word: str) -> bool:
-    """Is there a good reason for the digits or foreign letters of a word, so that it disguises nothing?
+    """Do the digits or foreign letters of a word disguise nothing?
 
-    There is for words of another alphabet altogether, numbers with a unit (5am), numbered names (item5) and codes with
-    fewer letters than digits (A11).
+    This holds for words of another alphabet, numbers with a unit (5am), numbered names (item5), and codes with fewer
+    letters than digits (A11).
     """
     letters = sum((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
     digits = sum(map(str.isdigit, word))

@@ -40,10 +40,10 @@ class Quantity:
     problem: str = ""
 
 
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,40}>")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,40}>")  # <b>, </answer>
 _DOLLARS = re.compile(r"\$(?=\S)([^$\n]*[^$\s])\$(?!\d)")  # $x = 5$; not "$5 and $6"
-_INDEX_START = re.compile(r"(_\{\w{1,3})=[^{}]{1,20}\}")  # \sum_{k=5}: no equation
-# "x > 3", "more than 3", 大于3.
+_INDEX_START = re.compile(r"(_\{\w{1,3})=[^{}]{1,20}\}")  # \sum_{k=5} is not an equation
+# A bound: "x > 3", "more than 3", 大于3.
 _UNEQUAL = re.compile(
     r"""[<>≤≥≠] | != | \\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![a-zA-Z])
     | \b(?:more|less|greater|fewer|larger|smaller)[ ]than\b
@@ -53,11 +53,13 @@ _UNEQUAL = re.compile(
 _EQUALS = re.compile(r"=|≡|\\equiv(?![a-zA-Z])")
 _NEARLY = re.compile(r"≈|\\approx(?![a-zA-Z])|≃|≐|\\simeq(?![a-zA-Z])|~=")
 _DECIMALS = re.compile(r"\.(\d+)")
-# What stands between the two numbers of a range ("5-10", "5 to 10"), before one, and between those of a list.
+# Between the two numbers of a range: "5-10", "5 to 10".
 _RANGE = re.compile(r"[\s$*_]*(?:-|–|—|~|～|to|through|bis|à|至|到|до|から)[\s$*_]*", re.IGNORECASE)
+# Before a range: "between 5 and 10", 介于5和10.
 _BETWEEN = re.compile(
     r"\b(?:between|from|entre|zwischen|tra|между)\s*[$*_]*\Z|介于\Z|在\Z", re.IGNORECASE
 )
+# Between the numbers of a list: "5, 10", "5 and 10".
 _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNORECASE)
 
 # A single letter or a command: x, \alpha. The two patterns below contain the placeholders VARIABLE and FUNCTION; in an

@@ -1,10 +1,12 @@
 """Words around a truth in its sentence that rule it out: a denial, other candidates, a longer name, a range.
 
->>> sentence = "The games were held in Paris, Lyon and Nice."
->>> is_ruled_out(sentence, 23, 28, "Where were the games held?")
-True
->>> is_ruled_out("The games were held in Paris.", 23, 28, "Where were the games held?")
+>>> question = "Where were the games held?"
+>>> is_ruled_out("The games were held in Paris.", 23, 28, question)
 False
+>>> is_ruled_out("The games were held in Paris, Lyon and Nice.", 23, 28, question)
+True
+>>> is_ruled_out("The games were held in Paris or in Lyon.", 23, 28, question)
+True
 
 The words stand in data/claim_words.tsv. Those of all languages are tried together, because the language of one short
 sentence often cannot be told.
@@ -53,18 +55,20 @@ def is_ruled_out(sentence: str, start: int, end: int, question: str) -> bool:
     """Does something around sentence[start:end] show that it is not the answer?"""
     before = sentence[:start]
     after = sentence[end:]
+    truth = sentence[start:end]
     if is_denied(sentence, start, end) or after.lstrip(_MARKS).startswith("?"):
         return True
-    truth = sentence[start:end]
-    if _has_alternative(before, truth, after):
+    if _has_alternative(before, truth, after):  # "X or Y"
         return True
     if truth[0].isdigit():
-        return _is_other_number(before, after, question)
-    if _is_in_list(before, after, question) or _is_end_of_name(before, truth, question):
+        return _is_other_number(before, after, question)  # "more than X", "X-Y", "X thousand"
+    if _is_in_list(before, after, question):  # "X, Y and Z"
         return True
-    if _BRACKETS_AFTER_TITLE.search(before[-90:]):
+    if _is_end_of_name(before, truth, question):  # "South X"
         return True
-    is_relative = _KIN_BEFORE.search(before[-40:]) or _KIN_AFTER.match(after[:40])
+    if _BRACKETS_AFTER_TITLE.search(before[-90:]):  # "My World" (originally X)
+        return True
+    is_relative = _KIN_BEFORE.search(before[-40:]) or _KIN_AFTER.match(after[:40])  # "X's brother"
     return bool(is_relative) and not _KIN_ASKED.search(question)
 
 
