@@ -396,3 +396,15 @@ def test_uncertain_outcomes_are_no_wins():
     assert "Tone: beats 2; ahead of 1 (0.70)" in lines[0]
     assert "Tone: ties 2; behind 0 (0.30)" in lines[1]
     assert "Tone: ties 1; loses to 0" in lines[2]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_rollout_without_scores_has_no_change_by_attributes():
+    """Under a rule that adds up scores, the change is a mean over the rollout's scores, and there may be none."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(10, 300, (12, 6, 1)).astype(float)
+    scores = lengths / 400.0 + rng.random((12, 6, 1)) / 10.0
+    scores[0, 2] = NAN
+    fused = find_rule("weighted-mean", adjust="remove")(ScoreBatch.of_arrays(scores, attributes=lengths))
+    assert "taking them out changed its mean score" in fused.explain((0, 0))
+    assert "taking them out" not in fused.explain((0, 2))

@@ -317,3 +317,9 @@ def test_unknown_gate_criterion():
 def test_attribute_names_must_be_as_many_as_attributes(adjust, names):
     with pytest.raises(InvalidInput, match="attribute_names"):
         rlvr2(attribute_names=names, adjust=adjust)(SCORES_NGK, attributes=MEASURED_NGD)
+
+
+def test_a_wrong_retest_is_refused_without_an_advice_that_makes_no_sense():
+    with pytest.raises(InvalidInput) as raised:
+        RLVR2(retest={"Tone": -1.0})
+    assert str(raised.value) == "rlvr2: retest must be finite numbers ≥ 0 by criterion; got {'Tone': -1.0}."

@@ -84,7 +84,10 @@ def is_pooled(rule: Rule) -> bool:
 
 
 def modules_of(rule: Rule) -> Imported:
-    """The modules that register the rule's model in another process; raises if the model exists only in this one."""
+    """Return the modules that register the rule's model in another process.
+
+    Raises InvalidInput if the model exists only in this process.
+    """
     part = find_parts(rule).controlling
     module = find_model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
@@ -103,7 +106,7 @@ def modules_of(rule: Rule) -> Imported:
 def fuse_on_ray(
     ray: Any, rule: Rule, batches: Iterable[tuple[np.ndarray, ScoreBatch]], has_batches: bool
 ) -> Iterator[tuple[np.ndarray, Fused]]:
-    """The row numbers and the result of every part, in order.
+    """Yield the row numbers and the result of every part, in order.
 
     has_batches: a column of the table names the batches, so a rule that needs a whole batch gets each one whole.
     """
@@ -128,14 +131,14 @@ def fuse_on_ray(
 
 
 def set_estimate(rule: Rule, batch: ScoreBatch) -> Rule:
-    """The rule with the influence of attributes, estimated over a batch, so that parts of the batch can be fused."""
+    """Return the rule with the influence of attributes estimated over a batch, so that its parts can be fused."""
     if isinstance(rule, Gated):
         batch = batch.drop_penalties()  # as the gate does: they are not ranked
     return with_options(rule, _OWNER, batch_estimate=find_parts(rule).controlling.estimate(batch))
 
 
 def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-    """Parts of whole groups, each with the rows of the table in its own order."""
+    """Yield parts of whole groups, each with its row numbers in the table."""
     if batch.order is not None:
         rows = rows[batch.order]
     ends = np.searchsorted(batch.starts, np.arange(ROWS_PER_TASK, len(rows), ROWS_PER_TASK))
@@ -145,7 +148,7 @@ def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, Sc
 
 
 def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
-    """Runs in a task. Errors are returned: Ray would wrap a raised error in another one."""
+    """Fuse a part; called in a task. Errors are returned, because Ray would wrap a raised error in another one."""
     try:
         return apply_rule(job.rule, batch)
     except RubrankError as error:
@@ -155,7 +158,7 @@ def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
 def _get_first_result(
     ray: Any, in_flight: deque[tuple[np.ndarray, Any]]
 ) -> tuple[np.ndarray, Fused]:
-    """The rows and the result of the oldest task; raises its error."""
+    """Wait for the oldest task, and return its rows and its result; raises its error."""
     rows, reference = in_flight.popleft()
     result = get_result(ray, reference, _OWNER)
     if isinstance(result, RubrankError):
@@ -178,7 +181,7 @@ def on_ray(
     attributes: Sequence[str] = (),
     **options: Any,
 ) -> Any:
-    """A Ray dataset with the columns reward, ranking and no_signal; it is computed when it is used.
+    """Return the Ray dataset with the columns reward, ranking and no_signal; it is computed when it is used.
 
     rubric: the rubric that graded the dataset; its criteria are columns of the dataset, NaN or null = missing.
     group: the column that names the group of a row. prefix: put before the names of the added columns.
@@ -256,7 +259,7 @@ class _GroupFuser:
     attributes: tuple[str, ...]
 
     def add_rewards(self, table: Any) -> Any:
-        """All rows of a group with the added columns."""
+        """Return all rows of a group with the added columns."""
         rows = self.read_group(table.to_pydict())
         fused = apply_rule(self.rule, self.make_batch([rows]))
         values = (fused.reward, fused.ranking, np.repeat(fused.no_signal, len(rows[1])))
@@ -265,7 +268,7 @@ class _GroupFuser:
         return table
 
     def make_batch(self, groups: Sequence[_GroupRows]) -> ScoreBatch:
-        """The batch of some groups."""
+        """Return the batch of some groups."""
         table = ScoreTable(tuple(scores for scores, _ in groups))
         if not self.attributes:
             return table.batch()
@@ -273,7 +276,7 @@ class _GroupFuser:
         return table.batch(attributes=values, attribute_names=self.attributes)
 
     def read_group(self, columns: Mapping[str, list[Any]]) -> _GroupRows:
-        """The scores and attributes of a group, from its columns."""
+        """Read the scores and attributes of a group from its columns."""
         scores = _as_matrix(columns, [criterion.name for criterion in self.criteria])
         attributes = _as_matrix(columns, self.attributes).reshape(len(scores), -1)
         label = str(columns[self.group][0])
@@ -284,5 +287,5 @@ class _GroupFuser:
 
 
 def _as_matrix(columns: Mapping[str, list[Any]], names: Sequence[str]) -> np.ndarray:
-    """(rows, names): null is NaN."""
+    """Return the numbers of some columns, (rows, columns); null becomes NaN."""
     return np.array([columns[name] for name in names], dtype=float).T  # NumPy reads None as NaN

@@ -260,7 +260,7 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         "reward": _list(group.reward),
         "no_signal": group.no_signal,
         "flags": group.flags,
-        "gate": _make_gate_record(group),
+        "gate": None,
         "attribute_names": fused.attribute_names,
         "attributes": _list(group.attributes),
         "ranked_scores": _list(group.ranked_scores),
@@ -269,30 +269,20 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
     }
     if group.agreement is not None and np.isnan(group.agreement):
         record["agreement"] = None  # JSON has no NaN
+    if group.gate is not None and group.gated is not None:
+        gated = group.gated
+        gate_names = np.array([str(name) for name in group.gate.global_quality], dtype=object)
+        record["gate"] = {
+            "passed": tuple(gated.passed.tolist()),
+            "factor": _list(gated.factor),
+            "low_quality": _list(gated.low_quality),
+            "stopped_by": tuple(tuple(gate_names[row]) for row in gated.stopped_by),
+            "missing": tuple(int(n) for n in gated.missing),
+            "lifted": _list(gated.lifted),
+        }
     for name in (*_UTILITY_ARRAYS, *_CONTROL_ARRAYS):
         record[name] = _list(getattr(group, name))
     return record
-
-
-def _make_gate_record(group: FusedGroup) -> dict[str, Any] | None:
-    """Return what the gate decided for each rollout; None without a gate."""
-    gate = group.gate
-    gated = group.gated
-    if gate is None or gated is None:
-        return None
-    names = [str(name) for name in gate.global_quality]
-    stopped_by = []
-    for is_stopped_C in gated.stopped_by.tolist():
-        pairs = zip(names, is_stopped_C, strict=True)
-        stopped_by.append(tuple(name for name, is_stopped in pairs if is_stopped))
-    return {
-        "passed": tuple(gated.passed.tolist()),
-        "factor": _list(gated.factor),
-        "low_quality": _list(gated.low_quality),
-        "stopped_by": tuple(stopped_by),
-        "missing": tuple(int(n) for n in gated.missing),
-        "lifted": _list(gated.lifted),
-    }
 
 
 def _list(values: np.ndarray | None) -> tuple[Any, ...] | None:

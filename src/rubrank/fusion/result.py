@@ -332,7 +332,7 @@ class Fused(Framed):
         return self.batch.N
 
     def __iter__(self) -> Iterator[FusedGroup]:
-        return (self.group(g) for g in range(len(self)))
+        return (self.group(g) for g in range(self.batch.N))
 
     def __getitem__(self, label: Hashable) -> FusedGroup:
         """Return the group with this label; raises InvalidInput if there is none."""
@@ -411,7 +411,7 @@ class Fused(Framed):
             higher_is_better = ~select_row(batch.lower_NK)
         compared, soft = self._outcomes_of_group[g]
         return FusedGroup(
-            label=self.labels[g],
+            label=batch.labels[g],
             criteria=tuple(batch.names[k] for k in columns),
             weights=select_row(self.used_weights_NK),
             margins=select_row(batch.margins_NK),

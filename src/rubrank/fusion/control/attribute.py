@@ -41,7 +41,7 @@ class Attribute:
     measure: Callable[[Texts], NDArray[Any]]
 
     def rows(self, texts: list[str]) -> NDArray[np.float64]:
-        """Values (len(texts), D) as floats; raises if the measure breaks the contract."""
+        """Return the values (len(texts), D) as floats; raises InvalidInput if the measure breaks the contract."""
         values = np.asarray(self.measure(texts), dtype=np.float64)
         owner = f"attribute {self.name!r}"
         if values.shape != (len(texts), len(self.columns)):
@@ -65,18 +65,13 @@ class Measured(NamedTuple):
     columns: tuple[str, ...]
 
 
-def flatten_texts(owner: str, texts: Texts) -> tuple[list[str], tuple[int, ...]]:
-    """The texts as one flat list, and their shape."""
-    flat, shape = flatten_optional(owner, "texts", texts)
-    if None in flat:
-        raise _bad_entry(owner, "texts", flat.index(None), shape, None)
-    return [text for text in flat if text is not None], shape
+def flatten_texts(
+    owner: str, texts: Iterable[Any], parameter: str = "texts", may_be_none: bool = False
+) -> tuple[list[Any], tuple[int, ...]]:
+    """Return the texts as one flat list, and their shape.
 
-
-def flatten_optional(
-    owner: str, parameter: str, texts: Iterable[Any]
-) -> tuple[list[str | None], tuple[int, ...]]:
-    """Like `flatten_texts`, for a parameter whose entries may be None."""
+    owner, parameter: named in errors. may_be_none: accept None in place of a text.
+    """
     # A string is itself a sequence of strings, so this frequent mistake would measure every letter on its own. Sets and
     # dicts have no order of rollouts; bytes would be read as numbers.
     if isinstance(texts, str | bytes | dict | set | frozenset) or not isinstance(texts, Iterable):
@@ -102,19 +97,13 @@ def flatten_optional(
         shape = (*shape, lengths.pop())
         entries = [entry for row in entries for entry in row]
     for index, entry in enumerate(entries):
-        if not isinstance(entry, str | None):
-            raise _bad_entry(owner, parameter, index, shape, entry)
+        if not isinstance(entry, str) and not (may_be_none and entry is None):
+            where = ", ".join(map(str, np.unravel_index(index, shape)))
+            raise InvalidInput(
+                owner,
+                f"{parameter}[{where}]",
+                allowed="a text",
+                got=f"{type(entry).__name__} {brief(entry)}",
+                remedy="Pass the text of every response, '' for one that says nothing.",
+            )
     return entries, shape
-
-
-def _bad_entry(
-    owner: str, parameter: str, index: int, shape: tuple[int, ...], entry: object
-) -> InvalidInput:
-    where = ", ".join(map(str, np.unravel_index(index, shape)))
-    return InvalidInput(
-        owner,
-        f"{parameter}[{where}]",
-        allowed="a text",
-        got=f"{type(entry).__name__} {brief(entry)}",
-        remedy="Pass the text of every response, '' for one that says nothing.",
-    )

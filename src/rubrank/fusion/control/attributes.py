@@ -120,7 +120,7 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 
 
 def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:
-    """The result of a user's function for one text as an array; raises unless it has one number per column."""
+    """Return the result of a user's function as an array; raises InvalidInput unless it has one number per column."""
     try:
         row = np.atleast_1d(np.asarray(result, dtype=np.float64))
     except (TypeError, ValueError):
@@ -140,7 +140,7 @@ def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.f
 
 @only_our_errors
 def find_attribute(name: str) -> Attribute:
-    """The attribute of that name."""
+    """Return the attribute of that name."""
     if name not in ATTRIBUTES:
         load_plugins()
     if name not in ATTRIBUTES:
@@ -150,16 +150,16 @@ def find_attribute(name: str) -> Attribute:
 
 @only_our_errors
 def attribute_names() -> tuple[str, ...]:
-    """All attributes: the library's, those of plug-ins, and your own."""
+    """Return the names of all attributes: the library's, those of plug-ins, and your own."""
     load_plugins()
     return tuple(ATTRIBUTES)
 
 
 @only_our_errors
 def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
-    """Values (…, D) of the named attributes side by side, and their column names.
+    """Measure texts: return the values (…, D) of some attributes side by side, and the names of their columns.
 
-    `names` are names of attributes, or attributes themselves.
+    names: names of attributes, or attributes themselves.
     """
     if isinstance(names, str | Attribute):
         remedy = "Put a single name into a list: [name]."

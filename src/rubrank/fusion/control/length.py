@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.control.attribute import Texts, flatten_optional, flatten_texts
+from rubrank.fusion.control.attribute import Texts, flatten_texts
 from rubrank.texts.reasoning import TAGS, Tags, split_reasoning
 from rubrank.texts.words import count_words
 
@@ -85,7 +85,9 @@ def lengths(
     flat, shape = flatten_texts("lengths", texts)
     thoughts: list[str | None] = [None] * len(flat)
     if reasoning is not None:
-        thoughts, reasoning_shape = flatten_optional("lengths", "reasoning", reasoning)
+        thoughts, reasoning_shape = flatten_texts(
+            "lengths", reasoning, "reasoning", may_be_none=True
+        )
         _check_shape("lengths", "reasoning", reasoning_shape, shape)
     counts = np.zeros((len(flat), 2))
     for i, (text, thought) in enumerate(zip(flat, thoughts, strict=True)):

@@ -104,36 +104,27 @@ def _count_markers(texts: list[str]) -> NDArray[np.int64]:
     """Return how often each marker occurs in each text, (texts, 11)."""
     rows = np.zeros((len(texts), len(MARKERS)), dtype=np.int64)
     for row, text in zip(rows, texts, strict=True):
-        counts = _count_tags(_render_html(text))
+        # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself
+        # writes lower case only: every tag in lower case comes from Markdown.
+        if "<" in text:
+            text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
+        text = limit_depth(text)
+        try:
+            html = PARSER.html(text)
+        except UnicodeEncodeError:  # lone surrogates
+            html = PARSER.html(join_surrogates(text))
+
+        counts: Counter[str] = Counter()
+        open_lists = []
+        for tag in _TAG.findall(html):
+            if tag in ("ol", "ul"):
+                open_lists.append(tag)
+            elif tag in ("/ol", "/ul"):
+                open_lists.pop()
+            elif tag == "li":
+                counts["ordered_item" if open_lists[-1] == "ol" else "unordered_item"] += 1
+            else:
+                counts[_MARKER_OF_TAG[tag]] += 1
+        counts["inline_code"] -= counts["code_block"]  # a code block is <pre><code>
         row[:] = [counts[marker] for marker in MARKERS]
     return rows
-
-
-def _render_html(text: str) -> str:
-    """Return the HTML of a text, in which every tag in lower case comes from Markdown."""
-    # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself writes
-    # lower case only.
-    if "<" in text:
-        text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
-    text = limit_depth(text)
-    try:
-        return PARSER.html(text)
-    except UnicodeEncodeError:  # lone surrogates
-        return PARSER.html(join_surrogates(text))
-
-
-def _count_tags(html: str) -> Counter[str]:
-    """Count the markers in the HTML of a text."""
-    counts: Counter[str] = Counter()
-    open_lists = []
-    for tag in _TAG.findall(html):
-        if tag in ("ol", "ul"):
-            open_lists.append(tag)
-        elif tag in ("/ol", "/ul"):
-            open_lists.pop()
-        elif tag == "li":
-            counts["ordered_item" if open_lists[-1] == "ol" else "unordered_item"] += 1
-        else:
-            counts[_MARKER_OF_TAG[tag]] += 1
-    counts["inline_code"] -= counts["code_block"]  # a code block is <pre><code>
-    return counts

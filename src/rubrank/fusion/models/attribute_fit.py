@@ -1,4 +1,4 @@
-"""Fits with attributes: how much attributes such as length sway a criterion (γ), and utilities without that influence.
+"""Fits with attributes: how much attributes such as length influence a criterion (γ), and utilities without that.
 
 For one criterion, the model says that rollout i beats j with probability F(e), e = u_i − u_j + γ·z_ij:
 

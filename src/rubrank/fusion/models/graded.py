@@ -40,7 +40,7 @@ class StrictOrder:
     weighted = True
 
     def fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-        """(wins − losses) / rollouts."""
+        """Return (wins − losses) / rollouts."""
         return np.asarray((wins.sum(-1) - wins.sum(-2)) / wins.shape[-1])
 
 
@@ -54,13 +54,13 @@ class RecentScores:
     scores: dict[str, np.ndarray] = field(default_factory=dict)
 
     def add(self, name: str, scores: np.ndarray) -> np.ndarray:
-        """Add the scores of a step; returns the last `MOST_RECENT`."""
+        """Add the scores of a step, and return the last `MOST_RECENT`."""
         previous = self.scores.get(name, np.zeros(0))
         self.scores[name] = np.concatenate([previous, scores])[-MOST_RECENT:]
         return self.scores[name]
 
     def state(self) -> dict[str, list[float]]:
-        """The scores as JSON data."""
+        """Return the scores as JSON data."""
         return {name: scores.tolist() for name, scores in self.scores.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class RecentScores:
 
 
 def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.ndarray:
-    """W (N, K) or (1, K). With width="run", the scores of the batch are added to `recent` first."""
+    """Return W, (N, K) or (1, K). With width="run", the scores of the batch are added to `recent` first."""
     if width == "run":
         widths_K = []
         for k, name in enumerate(batch.names):
@@ -96,7 +96,7 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
 
 
 def _measure_range(scores: np.ndarray) -> float:
-    """The range from 5% to 95% of the scores; 0 without any."""
+    """Return the range from 5% to 95% of the scores; 0 without any."""
     if not len(scores):
         return 0.0
     low, high = np.percentile(scores, _RANGE)
@@ -104,7 +104,7 @@ def _measure_range(scores: np.ndarray) -> float:
 
 
 def grade_wins(batch: ScoreBatch, tau: float, width_NK: np.ndarray) -> np.ndarray:
-    """u (M, K); 0 for a rollout without a score. Differences up to the criterion's margin are ties."""
+    """Return u (M, K), 0 for a rollout without a score. Differences up to the criterion's margin are ties."""
     limit_MK = expand_rows(tau * width_NK, batch)
     lead_MK = np.zeros(batch.oriented_MK.shape)
     count_MK = np.zeros(batch.oriented_MK.shape)

@@ -73,7 +73,7 @@ class Work(NamedTuple):
 
 @jit
 def make_work(n: int, D: int) -> Any:
-    """Scratch arrays for groups of up to n rollouts."""
+    """Make the scratch arrays for groups of up to n rollouts."""
     P = n * (n - 1) // 2
     return Work(
         np.empty((P, D)),
@@ -91,14 +91,14 @@ def make_work(n: int, D: int) -> Any:
 
 @jit
 def _contrast(a: float, b: float) -> float:
-    """(a − b)/(a + b), and 0 if both are 0."""
+    """Return (a − b)/(a + b), and 0 if both are 0."""
     total = a + b
     return (a - b) / (total if total > 0.0 else 1.0)
 
 
 @jit
 def _measure_group(attributes_MD: Any, first: int, n: int, squares_D: Any) -> int:
-    """Add the squares of a group's contrasts to squares_D; returns the number of pairs."""
+    """Add the squares of a group's contrasts to squares_D, and return the number of its pairs."""
     for j in range(first + 1, first + n):
         for i in range(first, j):
             for d in range(attributes_MD.shape[1]):
@@ -109,7 +109,7 @@ def _measure_group(attributes_MD: Any, first: int, n: int, squares_D: Any) -> in
 
 @jit
 def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> int:
-    """Add the squares of all contrasts to squares_D; returns the number of pairs."""
+    """Add the squares of all contrasts to squares_D, and return the number of pairs."""
     pairs = 0
     for g in range(starts.shape[0] - 1):
         pairs += _measure_group(attributes_MD, starts[g], starts[g + 1] - starts[g], squares_D)
@@ -118,7 +118,7 @@ def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> in
 
 @jit
 def _find_scale(attributes_MD: Any, scale_D: Any, first: int, n: int) -> Any:
-    """`scale_D`, or what gives a group's contrasts a root mean square of 1 if that is empty."""
+    """Return `scale_D`; if that is empty, the scale that gives the group's contrasts a root mean square of 1."""
     if scale_D.shape[0] > 0:
         return scale_D
     squares_D = np.zeros(attributes_MD.shape[1])
@@ -130,7 +130,7 @@ def _find_scale(attributes_MD: Any, scale_D: Any, first: int, n: int) -> Any:
 
 @jit
 def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: Any) -> None:
-    """Contrasts of a group, scaled.
+    """Fill in the scaled contrasts of a group's pairs.
 
     They are not centred: z_ij = −z_ji, so the mean over both orders of each pair is 0 already.
     """
@@ -146,7 +146,7 @@ def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: A
 
 @jit
 def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) -> None:
-    """z̃: the mean of each rollout's contrasts with all rollouts of its group, itself included."""
+    """Fill in z̃, the mean of each rollout's contrasts with all rollouts of its group, itself included."""
     mean_MD[:, :] = 0.0
     for g in range(starts.shape[0] - 1):
         first = starts[g]
@@ -164,7 +164,7 @@ def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: An
 
 @jit
 def _load_outcomes(data: Any, g: int, k: int, target_P: Any) -> None:
-    """The outcome of each pair of a group on a criterion; NaN if it was not compared."""
+    """Fill in the outcome of each pair of a group on a criterion; NaN if it was not compared."""
     first = data.starts[g]
     n = data.starts[g + 1] - first
     if data.cell_NK.shape[0] > 0 and data.cell_NK[g, k] >= 0:
@@ -188,7 +188,7 @@ def _load_outcomes(data: Any, g: int, k: int, target_P: Any) -> None:
 
 @jit
 def hazard(x: float) -> float:
-    """φ(x)/Φ(x), the slope of log Φ."""
+    """Return φ(x)/Φ(x), the slope of log Φ."""
     if x < _FAR:
         # Laplace's continued fraction of Φ(x)/φ(x), evaluated from the back.
         fraction = -x
@@ -200,7 +200,7 @@ def hazard(x: float) -> float:
 
 @jit
 def probit(x: Any, value: Any, slope: Any, curvature: Any) -> None:
-    """log Φ and its first and second derivative at every x."""
+    """Fill in log Φ and its first and second derivative at every x."""
     for i in range(x.shape[0]):
         slope[i] = hazard(x[i])
         if x[i] < _FAR:
@@ -213,7 +213,7 @@ def probit(x: Any, value: Any, slope: Any, curvature: Any) -> None:
 
 @jit
 def _differentiate_pair(link: int, e: float, target: float) -> tuple[float, float]:
-    """Slope, and minus the curvature, of one pair's log-likelihood."""
+    """Return the slope of one pair's log-likelihood in e, and minus its curvature."""
     if link == LOGISTIC:
         probability = 1.0 / (1.0 + math.exp(-e))
         return target - probability, probability * (1.0 - probability)
@@ -233,7 +233,7 @@ def _differentiate_pair(link: int, e: float, target: float) -> tuple[float, floa
 
 @jit
 def _solve(A: Any, m: int, right: Any, columns: int) -> None:
-    """right := A⁻¹ right for a positive definite A (m, m), given by its upper triangle, which is overwritten."""
+    """Replace `right` by A⁻¹ right, for a positive definite A (m, m); its upper triangle is read and overwritten."""
     for j in range(m):
         inverse = 1.0 / A[j, j]
         for i in range(j + 1, m):
@@ -308,7 +308,7 @@ def _linearise_job(
 
 @jit
 def _take_larger_magnitude(longest: float, step: float) -> float:
-    """The larger of `longest` and the magnitude of `step`; NaN if one of them is NaN."""
+    """Return the larger of `longest` and the magnitude of `step`; NaN if one of them is NaN."""
     return longest if abs(step) <= longest or longest != longest else abs(step)
 
 
@@ -339,13 +339,13 @@ def fit_pooled(
         largest = max(largest, n)
         rows += n
     work = make_work(largest, gamma_D.shape[0])
-    solved = np.empty(
-        (rows, 1 + D)
-    )  # of all groups: the step of γ, on which theirs depends, comes after a pass
+    # `work.solved` of all groups: their steps depend on the step of γ, which is known only after a pass over all
+    solved = np.empty((rows, 1 + D))
     step_D1 = np.zeros((D, 1))
     schur_DD = np.empty((D, D))
     moved = np.inf
-    # The first pass takes no step, and the last one takes the sums at the maximum: hence one pass more than steps.
+    # Each pass takes the step that the pass before has found, and sums up the system for the next one. The first pass
+    # has no step to take, so there is one pass more than steps.
     for iteration in range(ITERATIONS + 1):
         information_DD[:, :] = 0.0
         right_D1 = np.zeros((D, 1))
