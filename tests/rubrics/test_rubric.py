@@ -292,3 +292,12 @@ def test_a_judge_can_be_asked_for():
     assert Criterion(name="Own", verifier="judge", question="Is it kind?").judged
     with pytest.raises(ValueError, match="no prompt of the library has that name"):
         Criterion(name="WordCount", verifier="judge")
+
+
+def test_inherited_criteria_without_names_are_kept(tmp_path):
+    inherited = "- question: Is it polite?\n- Is it short?\n- question: Is it right?\n  weight: 3\n"
+    (tmp_path / "base.yaml").write_text(f"criteria:\n{inherited}")
+    (tmp_path / "top.yaml").write_text("extends: base.yaml\ncriteria:\n- question: Is it right?\n  weight: 2\n")
+    rubric = load_rubric(str(tmp_path / "top.yaml"))
+    assert rubric.names == ("Is it polite?", "Is it short?", "Is it right?")
+    assert rubric["Is it right?"].weight == 2

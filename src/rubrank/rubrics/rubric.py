@@ -42,6 +42,7 @@ from rubrank.rubrics.scale import (
     check_findings,
     make_domain,
     make_scale,
+    read_number,
     read_scale_words,
 )
 from rubrank.tables.html import Bar, Marked, make_html_table
@@ -127,12 +128,12 @@ class Criterion(Strict):
             return data
         fields = dict(data)
         if "name" not in fields and isinstance(fields.get("question"), str):
-            fields["name"] = shorten(fields["question"], 80)
+            fields["name"] = _name_question(fields["question"])
         is_watched = fields.get("layer") == "watch"
         points = fields.get("points")
         # A watched criterion may have weight 0. Points of 0 in public data also become a weight of 0, which would be
         # reported as a second error.
-        if _is_zero(fields.get("weight")) and (is_watched or _is_zero(points)):
+        if read_number(fields.get("weight")) == 0 and (is_watched or read_number(points) == 0):
             del fields["weight"]
         if isinstance(points, int | float) and points:
             if not is_watched:
@@ -147,7 +148,7 @@ class Criterion(Strict):
     @classmethod
     def _refuse_zero(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse 0. `_expand_short_forms` has removed the weight 0 of a watched criterion, for which it is allowed."""
-        if _is_zero(value):
+        if read_number(value) == 0:
             owner = f"criterion {info.data.get('name', '')!r}"
             raise InvalidInput(
                 owner,
@@ -580,14 +581,17 @@ def _load_base_criteria(base: Any, where: str, folder: Path, above: tuple[str, .
 
 
 def _get_name(criterion: Any) -> str:
-    return str(criterion.get("name")) if isinstance(criterion, Mapping) else str(criterion)
+    """Return the name that a criterion will have, from its data; data without a name stands for itself."""
+    if isinstance(criterion, str):
+        return name_or_question(criterion)["name"]
+    if isinstance(criterion, Mapping):
+        if criterion.get("name") is not None:
+            return str(criterion["name"])
+        if isinstance(criterion.get("question"), str):
+            return _name_question(criterion["question"])
+    return repr(criterion)
 
 
-def _is_zero(value: Any) -> bool:
-    """Is it the number 0 as people write it: 0, 0.0 or "0"? False is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
-    try:
-        return float(value) == 0.0
-    except ValueError:
-        return False
+def _name_question(question: str) -> str:
+    """Return the name of a criterion that has only a question."""
+    return shorten(question, 80)

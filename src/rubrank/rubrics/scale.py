@@ -172,7 +172,7 @@ def read_scale_words(field: str, data: Any, owner: str) -> dict[Any, str]:
         raise InvalidInput(owner, field, allowed, got=repr(data)[:80])
     words: dict[Any, str] = {}
     for key, text in data.items():
-        value = key if has_levels and key in LEVELS else _read_number(key)
+        value = key if has_levels and key in LEVELS else read_number(key)
         if value is None:
             raise InvalidInput(owner, field, allowed, got=repr(key)[:80])
         if value in words:
@@ -222,12 +222,12 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
         )
 
 
-def _read_number(key: Any) -> float | None:
-    """Return the number that a key is or spells ("1"); None if it is not a finite number."""
-    if isinstance(key, bool) or not isinstance(key, int | float | str):
+def read_number(value: Any) -> float | None:
+    """Return the number that a value is or spells ("1"); None if it is not a finite number. True is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(key)
+        number = float(value)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
