@@ -47,7 +47,7 @@ _ENDING_OF_A_PART = pattern(
     r"\b(?:each|every|verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
 )
 # "with the word ⟨s0⟩", "with a postscript ⟨s0⟩", "with a phrase like ⟨s0⟩". Whole words: "elegant", "likely" and "tips"
-# say nothing. "e.g." has lost its points by then.
+# say nothing. "e.g." is "eg" in a prepared sentence.
 _NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji|p\.?s|like|such as|eg)\b")
 _LAST_WORD = re.compile(r"\bword\b")
 # A string "P.S." or "P.P.S." belongs to the rule about postscripts (`structure.py`).
@@ -285,20 +285,16 @@ def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterat
         asks_to_repeat = _REPEAT.search(text) and _REPEAT_CUE.search(text)
         if not asks_to_repeat or _DO_NOT_REPEAT.search(text):
             continue
-        request_before = [
-            line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)
-        ]
-        request_after = [
-            line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)
-        ]
+        before = [line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)]
+        after = [line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)]
+        # Only the first characters of a sentence are looked up, because its spelling may have been simplified.
         repeated = ""
-        if request_before:
+        if before:
             repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()
-        elif request_after:
-            start = text_of_prompt.find(request_after[0].original[:20])
+        elif after:
+            start = text_of_prompt.find(after[0].original[:20])
             repeated = prompt_text[start:].strip() if start > 0 else ""
         if repeated:
-            yield Constraint(
-                "combination:repeat_prompt", {"prompt_to_repeat": repeated}, sentence.original
-            )
+            params = {"prompt_to_repeat": repeated}
+            yield Constraint("combination:repeat_prompt", params, sentence.original)
         return

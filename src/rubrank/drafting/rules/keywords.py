@@ -408,7 +408,7 @@ _NUMBER_OF_CAPITAL_WORDS = pattern(
     r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?"
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
-# Whole words: "begin" and "likely" name no example. "e.g." has lost its points by then.
+# Whole words: "begin" and "likely" name no example. "e.g." is "eg" in a prepared sentence.
 _EXAMPLE = re.compile(r"\b(?:such as|like|eg)\b")
 # "all of your words", "every letter", "the entire text"
 _ALL_WORDS = pattern(
