@@ -264,9 +264,11 @@ def check_output_path(
     """
     path = Path(path)
     owner = verb or "output"
-    if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
-        raise suffix_error(path, suffixes, owner=owner, what=option)
     target = path.resolve()
+    if _is_device(path):
+        return target
+    if suffixes and not path.name.lower().endswith(tuple(suffixes)):
+        raise suffix_error(path, suffixes, owner=owner, what=option)
     if target.is_dir():
         raise InvalidInput(owner, option, allowed="a file", got=f"the folder {path}")
     for source in inputs:
@@ -319,10 +321,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     Folders are created. A device such as /dev/stdout is written to directly. Temporary files of this target that killed
     processes left behind are removed after a day.
     """
-    target = Path(path).resolve()
-    if _is_device(target):
-        yield target
+    if _is_device(
+        Path(path)
+    ):  # before it is resolved: /dev/stdout may lead to a pipe, which has no path
+        yield Path(path)
         return
+    target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     start = f".{target.name[:_MOST_NAME_CHARACTERS]}"
     for abandoned in target.parent.glob(f"{glob.escape(start)}*.rubrank.tmp"):

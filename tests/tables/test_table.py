@@ -467,3 +467,12 @@ def test_scores_come_in_the_order_of_the_rows_that_are_asked_for(tmp_path: Path)
     layout = find_layout(read_table(path, columns), columns)
     assert layout.select_scores(np.array([2, 0, 1]), ["Facts"]).ravel().tolist() == [0.3, 0.1, 0.2]
     assert layout.select_scores(np.arange(3), ["Facts"]).ravel().tolist() == [0.1, 0.2, 0.3]
+
+
+def test_a_pipe_gets_json_lines(tmp_path: Path) -> None:
+    """/dev/stdout of a shell pipe: it was refused, because its folder in /proc has no room left."""
+    read_end, write_end = os.pipe()
+    fuse_file(save(scores(), tmp_path / "in.csv"), f"/dev/fd/{write_end}")
+    os.close(write_end)
+    with open(read_end, encoding="utf-8") as pipe:
+        assert all("reward" in json.loads(line) for line in pipe)
