@@ -1,15 +1,14 @@
-"""Criteria that a program decides. Each file holds one family; `load()` imports all files, which registers them."""
+"""Criteria that a program decides. `load()` imports the modules in `FAMILIES`, which registers their verifiers."""
 
 from __future__ import annotations
 
 import importlib
 
 FAMILIES: tuple[str, ...] = (
-    # IFEval and its language-specific relatives
+    # instructions of public benchmarks, and whole items of them
     "instructions.ifeval_words",
     "instructions.ifeval_format",
     "instructions.m_ifeval",
-    # IFBench and the IF-RLVR training constraints
     "instructions.ifbench_words",
     "instructions.ifbench_format",
     "instructions.ifbench_custom",
@@ -18,7 +17,7 @@ FAMILIES: tuple[str, ...] = (
     # constraints as data, and items composed of other criteria
     "collie",
     "complex_bench",
-    # the criteria that the paper names
+    # criteria that the paper names, with Regex, NoPersonalData and ValidMarkup beside them
     "paper.format",
     "paper.structure",
     "paper.wordplay",
