@@ -308,7 +308,11 @@ class RemoteModule(types.ModuleType):
 
 
 def mark_class(name: str, value: Any) -> Any:
-    """Mark a class under a capitalised name. `double = SomeClass` stays a function to the tests: no objects there."""
+    """Mark a class that has a name with a capital: a test that uses it is about live objects.
+
+    Under another name (`double = SomeClass`) a class is a function to the tests. Otherwise the solution could decide
+    that a test of a function is run in its process.
+    """
     if isinstance(value, RemoteObject) and value._is_class and name[:1].isupper():
         return value._client.find_remote(value._number, is_class=True, of_class=True)
     return value
