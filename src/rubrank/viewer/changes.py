@@ -4,15 +4,18 @@
     changed = fuse_changed(record, changes)
     changed.record.reward, changed.notes
 
-Scores, reasons and texts stay; the group is fused again, by itself. γ, the influence of an attribute such as length on
-the scores, was estimated from many groups, which are not here. So the recorded estimate is used again:
+Scores, reasons and texts stay. Only this group is fused again, and two things about the original fusion have to be
+recovered from its record:
 
-    record.gamma     the estimate                  record.shrunk    the estimate, pulled towards 0 where it is uncertain
-    record.se        its standard error            record.taken     the part of it that was taken out of the scores
-    λ                the share of a positive shrunk estimate that is taken out
+**The rule's options.** A record has the name of its rule, but not all its options. The likely ones are tried until
+fusing without any change gives the recorded rewards (`_find_recorded_rule`). If none does, a note says by how much the
+closest rewards differ, because the changed rewards will be off by about as much.
 
-A record does not hold all options of its rule. So the group is first fused without any change. If that does not give
-the recorded rewards, a note says by how much it differs, because the changed rewards differ as well.
+**Attribute control.** γ, the influence of an attribute such as length on winning, was usually estimated from many
+groups, which a record does not hold. So the recorded estimate is used again (`_apply_control`):
+
+    gamma     γ̂, the estimate                   shrunk    γ̃, the estimate pulled towards 0 where it is uncertain
+    se        its standard error                taken     δ, what was taken out of the scores; δ = λ·γ̃ if γ̃ > 0
 """
 
 from __future__ import annotations
@@ -27,17 +30,18 @@ from pydantic import Field
 
 from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.fusion.control.adjustment import Adjustment, attenuate
+from rubrank.fusion.control.adjustment import Attenuate, attenuate
 from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
 from rubrank.fusion.gate import Gated
+from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import has_rlvr2, with_options
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
-from rubrank.records.record import GroupRecord, record_table, to_array, to_score_table
+from rubrank.records.record import GroupRecord, record_table, to_fused_group, to_score_table
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 # Rewards that differ by less count as the same; the page shows two digits of them.
-_CLOSE = 1e-6
+_SAME_REWARD = 1e-6
 _UNCHANGED_FIELDS = (
     "group",
     "step",
@@ -89,47 +93,51 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
 
     Raises UnknownName for criteria and rules that do not exist, and InvalidInput if no criterion is left to rank by.
     """
-    _check_names(record, changes)
+    changed_criteria = _find_changed_criteria(record, changes)
+    group = to_fused_group(record)
     notes = []
-    recorded_rule, difference = _find_recorded_rule(record)
-    if difference is None:
+    recorded_rule, difference = _find_recorded_rule(record, group)
+    if recorded_rule is None:
         notes.append(f"The recorded rule {record.rule} is not known here.")
-    elif difference > _CLOSE:
+    elif difference > _SAME_REWARD:
         notes.append(
             "The record does not hold all options of its rule: fused again without any change, "
             f"rewards differ by up to {difference:.2g}."
         )
 
-    # The recorded rule has the recorded estimate already; another rule, or another λ, needs it again.
-    rule = recorded_rule
-    if rule is None or changes.rule not in ("", record.rule):
+    if recorded_rule is not None and changes.rule in ("", record.rule):
+        rule = recorded_rule  # with the recorded control
+        if changes.lam is not None:
+            rule = _apply_control(rule, group, changes.lam)
+    else:
         rule = find_rule(changes.rule or record.rule)
         # γ of an ordinal fit is on another scale than γ of a rule that adds up scores.
         if recorded_rule is not None and has_rlvr2(rule) == has_rlvr2(recorded_rule):
-            rule = _apply_control(rule, record, changes.lam)
+            rule = _apply_control(rule, group, changes.lam)
         elif record.attribute_names:
             notes.append(
                 "Attributes are not taken out: the record has no estimate for this kind of rule."
             )
-    elif changes.lam is not None:
-        rule = _apply_control(rule, record, changes.lam)
 
-    if changes.lam is not None and not record.attribute_names:
-        notes.append("λ changes nothing: the record has no attributes.")
-    elif changes.lam is not None and record.shrunk is not None and record.pool != "group":
-        shrunk = to_array(record.shrunk, _find_gamma_shape(record))
-        if not (shrunk > 0.0).any():
+    if changes.lam is not None:
+        if not record.attribute_names:
+            notes.append("λ changes nothing: the record has no attributes.")
+        # With pool "group", what is taken out is estimated again, and not shrunk.
+        elif group.shrunk is not None and group.pool != "group" and not (group.shrunk > 0.0).any():
             notes.append("λ changes nothing: no attribute has a positive influence on a criterion.")
     needs_gate = bool({"global_quality", "low_quality"} & set(changes.layers.values()))
     if needs_gate and not isinstance(rule, Gated):
         rule = Gated(rule)
         notes.append(f"A gate was added to the rule: {rule.name}.")
-    changed_fields = _find_changed_fields(record, changes)
-    return ChangedGroup(_fuse(record, rule, changed_fields), tuple(notes))
+    return ChangedGroup(_fuse(record, group, rule, changed_criteria), tuple(notes))
 
 
-def _check_names(record: GroupRecord, changes: Changes) -> None:
-    """Raise UnknownName for a criterion that the group does not have, and InvalidInput for an impossible weight."""
+def _find_changed_criteria(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
+    """Return criterion → its layer and weight, for the criteria that differ from the record.
+
+    A quality criterion with the weight 0 is only watched, because a rule cannot rank by it.
+    Raises UnknownName for a criterion that the group does not have, and InvalidInput for an impossible weight.
+    """
     names = [criterion.name for criterion in record.criteria]
     for name in (*changes.weights, *changes.layers):
         if name not in names:
@@ -138,12 +146,6 @@ def _check_names(record: GroupRecord, changes: Changes) -> None:
         if not 0.0 <= weight < float("inf"):
             raise InvalidInput("view", f"weight of {name!r}", "finite and ≥ 0", f"{weight:g}")
 
-
-def _find_changed_fields(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
-    """Return criterion → its layer and weight, for the criteria that differ from the record.
-
-    A quality criterion with the weight 0 is only watched, because a rule cannot rank by it.
-    """
     changed: dict[str, dict[str, Any]] = {}
     for k, criterion in enumerate(record.criteria):
         # A rule may set weights of its own; a changed group starts from the weights that were used.
@@ -162,13 +164,16 @@ def _find_changed_fields(record: GroupRecord, changes: Changes) -> dict[str, dic
 
 
 def _fuse(
-    record: GroupRecord, rule: Rule, changed_fields: Mapping[str, Mapping[str, Any]]
+    record: GroupRecord,
+    group: FusedGroup,
+    rule: Rule,
+    changed_criteria: Mapping[str, Mapping[str, Any]],
 ) -> GroupRecord:
-    """Fuse the scores of a record under a rule; the recorded rewards become those of another rule.
+    """Fuse the scores of a record under a rule. The recorded rewards are kept as those of another rule.
 
-    changed_fields: criterion → fields that replace those of the record.
+    changed_criteria: criterion → fields that replace those of the record.
     """
-    table = to_score_table([record]).change_criteria(changed_fields)
+    table = to_score_table([record]).change_criteria(changed_criteria)
     if not any(criterion.layer == "quality" for criterion in table.groups[0].criteria):
         raise InvalidInput(
             "view",
@@ -178,10 +183,7 @@ def _fuse(
             "Give one of them a weight.",
         )
     # What a rule with control takes out of the scores depends on these attributes.
-    attributes = None
-    if record.attributes is not None:
-        attributes = to_array(record.attributes, _find_attribute_shape(record))
-    batch = table.batch(attributes=attributes, attribute_names=record.attribute_names)
+    batch = table.batch(attributes=group.attributes, attribute_names=group.attribute_names)
     (fused,) = record_table(table, rule, batch=batch)
     other_rewards = {f"{record.rule}, as recorded": record.reward}
     for name, rewards in record.others.items():
@@ -191,38 +193,28 @@ def _fuse(
     return fused.model_copy(update={**unchanged_fields, "others": other_rewards})
 
 
-def _find_attribute_shape(record: GroupRecord) -> tuple[int, int]:
-    """Return (G, D): rollouts and attributes."""
-    return record.size, len(record.attribute_names)
-
-
-def _find_gamma_shape(record: GroupRecord) -> tuple[int, int]:
-    """Return (K, D): ranked criteria and attributes."""
-    return len(record.weights), len(record.attribute_names)
-
-
 # ------------------------------------------------------------------------------------------ the rule of a record
 
 
-def _find_recorded_rule(record: GroupRecord) -> tuple[Rule | None, float | None]:
+def _find_recorded_rule(record: GroupRecord, group: FusedGroup) -> tuple[Rule | None, float]:
     """Return the rule whose options reproduce the recorded rewards best, and the largest difference that remains.
 
-    None, None: a rule of this name is not known here.
+    The rule is None if a rule of this name is not known here.
     """
     best: Rule | None = None
-    smallest: float | None = None
-    for rule in _list_candidates(record):
-        reward = np.array(_fuse(record, rule, {}).reward)
-        difference = float(np.abs(reward - np.array(record.reward)).max(initial=0.0))
-        if smallest is None or difference < smallest:
+    smallest = float("inf")
+    for rule in _list_candidates(record, group):
+        reward = np.array(_fuse(record, group, rule, {}).reward)
+        difference = float(np.abs(reward - group.reward).max(initial=0.0))
+        if difference < smallest:
             best = rule
             smallest = difference
-        if difference <= _CLOSE:
+        if difference <= _SAME_REWARD:
             break
     return best, smallest
 
 
-def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
+def _list_candidates(record: GroupRecord, group: FusedGroup) -> Iterator[Rule]:
     """Yield rules of the recorded name with options that the record may have been made with, the usual ones first.
 
     Nothing is yielded if a rule of this name is not known here.
@@ -234,87 +226,82 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
     variants = [rule]
     if has_rlvr2(rule):
         # `span` says how utilities were scaled: "model" leaves them as they are.
-        is_scaled = record.scale is not None and any(factor != 1.0 for factor in record.scale)
+        is_scaled = group.scale is not None and (group.scale != 1.0).any()
         spans = ("unit", "sd") if is_scaled else ("model",)
         # Soft outcomes and γ of single groups exist in the ordinal fit only.
         if record.soft_outcomes:
-            variants = [with_options(rule, "view", span=span, outcomes="soft") for span in spans]
+            choices = [{"outcomes": "soft"}]
+        elif record.pool == "group":
+            choices = [{"wins": "ordinal"}]
         else:
-            kinds_of_wins = ("ordinal",) if record.pool == "group" else ("ordinal", "graded")
-            variants = []
-            for wins in kinds_of_wins:
-                for span in spans:
-                    variants.append(with_options(rule, "view", span=span, wins=wins))
+            choices = [{"wins": "ordinal"}, {"wins": "graded"}]
+        variants = []
+        for choice in choices:
+            for span in spans:
+                variants.append(with_options(rule, "view", span=span, **choice))
     for variant in variants:
-        controlled = _apply_control(variant, record, None)
+        controlled = _apply_control(variant, group, None)
         yield controlled
         if isinstance(controlled, Gated):  # the paper's gate
             yield replace(controlled, gate=replace(controlled.gate, lift=0.0))
 
 
-def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
-    """Return the rule with the recorded estimate of γ; the rule itself if the record has none.
+def _apply_control(rule: Rule, group: FusedGroup, lam: float | None) -> Rule:
+    """Return the rule with the recorded control of attributes; the rule itself if nothing was controlled.
 
-    lam: the share of γ to take out; None: what was taken out is taken out again, exactly.
+    lam: the share of a positive γ to take out; None: take out exactly what was taken out before.
     """
-    if not record.attribute_names or record.shrunk is None or record.taken is None:
-        return rule
-    if record.pool == "group":
-        # Nothing was pooled: the group itself has everything that the estimate needs.
-        adjust = _find_adjustment(record) if lam is None else attenuate(lam)
+    if group.gamma is None or group.taken is None or group.shrunk is None or group.se is None:
+        return rule  # a record has all of them or none
+    adjust: Literal["remove"] | Attenuate = "remove" if lam is None else attenuate(lam)
+    if group.pool == "group":
+        # γ was estimated from this group alone, so it can be estimated again. How much of it was taken out shows in the
+        # ratio of `taken` to `gamma`: "remove" takes out all of it, `attenuate(λ)` the share λ of what is positive.
+        is_positive = group.gamma > 0.0
+        took_negative = bool((group.taken[group.gamma < 0.0] != 0.0).any())
+        if lam is None and is_positive.any() and not took_negative:
+            shares = group.taken[is_positive] / group.gamma[is_positive]
+            adjust = attenuate(float(shares.mean()))
         return with_options(rule, "view", adjust=adjust, pool="group")
-    shape = _find_gamma_shape(record)
-    names = [criterion.name for criterion in record.ranked]
-    # Only shown on the page; what is taken out are the coefficients below.
-    gamma = to_array(record.gamma or record.shrunk, shape)
-    error = to_array(record.se or record.shrunk, shape)
-    counts = np.ones(len(names)) if record.n is None else np.array(record.n, dtype=float)
-    # With "remove", all of the given coefficients is taken out: those of the record, or the shrunk ones that λ scales.
-    coefficients = to_array(record.taken if lam is None else record.shrunk, shape)
-    no_squares = np.zeros((*shape, shape[1]))  # only needed to estimate further
-    estimate = InfluenceEstimate(gamma, error, coefficients, counts, no_squares, no_squares)
+    counts = np.ones(len(group.criteria)) if group.n is None else group.n
+    controlled = [name for name, n in zip(group.criteria, counts, strict=True) if n > 0.0]
+    no_sums = np.zeros(
+        (*group.gamma.shape, group.gamma.shape[1])
+    )  # only needed to estimate further
+    estimate = InfluenceEstimate(
+        gamma_KD=group.gamma,
+        se_KD=group.se,
+        # A rule takes these out, adjusted. "remove" takes out all of the recorded coefficients, λ a share of γ̃.
+        shrunk_KD=group.taken if lam is None else group.shrunk,
+        n_K=counts,
+        information_KDD=no_sums,
+        variance_KDD=no_sums,
+    )
     return with_options(
         rule,
         "view",
-        adjust="remove" if lam is None else attenuate(lam),
+        adjust=adjust,
         pool="batch",
-        adjust_criteria=[name for name, count in zip(names, counts, strict=True) if count > 0.0],
-        batch_estimate=BatchEstimate(_find_scale(record), tuple(names), estimate),
+        adjust_criteria=controlled,
+        batch_estimate=BatchEstimate(_find_scale(group), group.criteria, estimate),
     )
 
 
-def _find_adjustment(record: GroupRecord) -> Adjustment:
-    """Return how much of the group's own γ was taken out, found by comparing `taken` with `gamma`.
-
-    "remove" takes out all of it, `attenuate(λ)` a share λ of what is positive and nothing of what is negative.
-    """
-    shape = _find_gamma_shape(record)
-    gamma = to_array(record.gamma or (), shape)
-    taken_out = to_array(record.taken or (), shape)
-    if (taken_out[gamma < 0.0] != 0.0).any():
-        return "remove"
-    shares = taken_out[gamma > 0.0] / gamma[gamma > 0.0]
-    return attenuate(float(shares.mean())) if len(shares) else "remove"
-
-
-def _find_scale(record: GroupRecord) -> np.ndarray:
+def _find_scale(group: FusedGroup) -> np.ndarray:
     """Return the factors of the attributes' contrasts, (D,); 1 for attributes in which rollouts do not differ.
 
-    The factors came from the whole batch, and a record does not hold them. But it holds the contrasts after scaling:
-    the contrasts are computed again without a factor, and the factor is the slope between the two.
+    The factors came from the whole batch, and a record does not hold them. But it holds the contrasts after scaling.
+    The contrasts are computed again without a factor, and the factor is the slope between the two.
     """
     # Imported here, because it compiles code.
     from rubrank.fusion.models import likelihood
 
-    D = len(record.attribute_names)
-    if record.mean_contrasts is None:
-        return np.ones(D)
-    shape = _find_attribute_shape(record)
-    unscaled = np.empty(shape)
-    values = to_array(record.attributes or (), shape)
-    likelihood.average_contrasts(values, np.ones(D), np.array([0, record.size]), unscaled)
-    recorded = to_array(record.mean_contrasts, shape)
+    factors = np.ones(len(group.attribute_names))
+    if group.mean_contrasts is None or group.attributes is None:
+        return factors
+    unscaled = np.empty(group.attributes.shape)
+    starts = np.array([0, len(unscaled)])
+    likelihood.average_contrasts(group.attributes, factors, starts, unscaled)
     squares = (unscaled * unscaled).sum(0)
-    differs = squares > 0.0
-    slope = (recorded * unscaled).sum(0) / np.where(differs, squares, 1.0)
-    return np.where(differs, slope, 1.0)
+    products = (group.mean_contrasts * unscaled).sum(0)
+    return np.divide(products, squares, out=factors, where=squares > 0.0)
