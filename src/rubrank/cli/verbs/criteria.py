@@ -91,16 +91,20 @@ def _complete(field: str) -> Callable[[str], list[str]]:
     return complete
 
 
+_complete_name = _complete("name")
+_complete_family = _complete("family")
+
+
 def criteria(
     name: Annotated[
         str | None,
         typer.Argument(
             help="Show this criterion: what it checks, its parameters, and examples.",
-            autocompletion=_complete("name"),
+            autocompletion=_complete_name,
         ),
     ] = None,
     family: Annotated[
-        str | None, typer.Option(help="Only this family.", autocompletion=_complete("family"))
+        str | None, typer.Option(help="Only this family.", autocompletion=_complete_family)
     ] = None,
     search: Annotated[
         str | None, typer.Option(help="Only criteria that match these words, such as 'unit test'.")
