@@ -83,8 +83,10 @@ def control_attributes(
     """
     if rule.pool == "group":
         return _control_groups(rule, batch, u_MK, soft)
+    # Steps 1 to 3: γ̂, its error, γ̃
     batch_estimate = rule.batch_estimate or estimate_attributes(rule, batch, u_MK, soft)
     influence = batch_estimate.select(name_columns(batch)[0])
+    # Steps 4 and 5: δ, and the utilities without it
     data, controlled_NK = make_fit_data(rule, batch, u_MK, soft, batch_estimate.scale_D)
     taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)
     values_MK = refit(find_model(rule.model), data, taken_NKD, u_MK)
@@ -151,10 +153,10 @@ def _control_groups(
     gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, values_MK)
     taken_NKD = choose_taken(rule, batch, gamma_NKD, controlled_NK)
     contrasts_MD = data.average_contrasts()
-    kept_MKD = np.repeat(gamma_NKD - taken_NKD, data.sizes, axis=0)
+    remaining_MKD = np.repeat(gamma_NKD - taken_NKD, data.sizes, axis=0)
     is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
     # A rollout that was not scored on a criterion stays at 0 there.
-    values_MK += np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
+    values_MK += np.where(is_known_MK, np.einsum("mkd,md->mk", remaining_MKD, contrasts_MD), 0.0)
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,
@@ -186,7 +188,7 @@ class FitData:
     outcomes: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """(group, criterion) → (n, n), for responses that were compared instead of scored."""
     pooled: bool = False
-    """True: contrasts are scaled over all pairs of the batch; False: over those of their group."""
+    """True: contrasts are scaled over all pairs of the batch; False: over the pairs of their group."""
     known_scale_D: np.ndarray | None = None
     """The scale of contrasts, if it comes from a larger batch that these groups are a part of."""
 
