@@ -1,9 +1,9 @@
 """Summarize how strongly wins and rewards depend on attributes of the responses, such as length and Markdown.
 
 γ is the influence of an attribute on the wins of one criterion: γ > 0 means that of two responses which are equally
-good otherwise, the one with more of the attribute wins. γ̂ is its estimate. Control takes (a part of) this influence
-out of the scores. An estimate is made for each group separately, or pooled: over a batch or a run, and then all its
-groups have the same one in their records.
+good otherwise, the one with more of the attribute wins. γ̂ is its estimate. Control takes this influence, or a part of
+it, out of the scores. γ̂ is estimated in each group separately, or pooled over a batch or a run. Then all groups of the
+batch or run have the same γ̂ in their records.
 
 `GammaSummary` shows γ̂, `CorrelationSummary` how rewards depend on attributes, controlled or not.
 
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from rubrank.fusion.control.estimate import student_t_975
-from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.figures import GroupArrays, Moments, compute_column_means
 
@@ -65,7 +64,6 @@ class GammaSummary:
     def __init__(self) -> None:
         self._points: dict[tuple[str, str], dict[int | None, _GammaPoint]] = {}
         """(attribute, criterion) → step → sums over its groups."""
-        self._attributes: dict[str, None] = {}
         self._taken: dict[str, Moments] = {}
         """Attribute → the effect that was taken out of each criterion."""
         self._squares_before: dict[str, float] = defaultdict(float)
@@ -77,59 +75,62 @@ class GammaSummary:
 
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
-        record = group.record
-        if record.gamma is None or not record.attribute_names:
+        fused = group.fused
+        if fused.gamma is None or not fused.attribute_names:
             return
-        self._attributes.update(dict.fromkeys(record.attribute_names))
-        shape = (group.ranked, len(record.attribute_names))  # (K, D)
         is_used = group.has_signal[: group.ranked]
-        # record.n: for each criterion, the groups behind its estimate; 0 if it is not controlled. Records may lack it.
-        if record.n is not None:
-            is_used = is_used & (np.array(record.n) > 0.0)
+        if fused.n is not None:
+            is_used = is_used & (fused.n > 0.0)  # 0: the criterion is not controlled
         used = np.flatnonzero(is_used)
-        # γ̂, half width and groups of the criteria that count, a row for each. Other rows may be NaN or infinite. They
-        # are dropped, because a weight of 0 would not remove them from the weighted sums below (0·∞ is NaN).
+
+        # For a pooled estimate: its half width t·se, NaN if it is unknown, and the groups behind it. Both stay 0 if each
+        # group has its own estimate.
+        half_width = np.zeros(fused.gamma.shape)
+        groups = np.zeros(fused.gamma.shape)
+        if fused.pool in ("batch", "run") and fused.se is not None and fused.n is not None:
+            half_width[:] = np.nan
+            for k, n in enumerate(fused.n.tolist()):
+                groups[k] = n
+                if n > 1.0:
+                    half_width[k] = student_t_975(n - 1.0) * fused.se[k]
+
+        # A row for each criterion that counts, then one for all of them together. Other criteria are dropped first:
+        # their rows may be NaN, which a weight of 0 would not remove from a weighted sum.
         names = [group.names[k] for k in used]
-        gamma = to_array(record.gamma, shape)[used]
-        half_width, groups = _compute_pooled_intervals(record, shape)
-        half_width = half_width[used]
-        groups = groups[used]
         self._used.update(names)
-        for i, name in enumerate(names):
-            self._add_point(record, name, gamma[i], half_width[i], groups[i])
-        weights = np.array(record.weights)[used]
+        rows = np.stack([fused.gamma, half_width, groups])[:, used]
+        weights = fused.weights[used]
         if weights.sum() > 0.0:
-            share = weights / weights.sum()
             # The errors of the criteria may be correlated. A weighted sum of their half widths is an upper bound.
-            self._add_point(
-                record, _ALL_CRITERIA, share @ gamma, share @ half_width, share @ groups
-            )
-        if record.taken is None:
-            return
-        taken_out = to_array(record.taken, shape)
-        for d, attribute in enumerate(record.attribute_names):
+            mean = np.average(rows, axis=1, weights=weights)
+            rows = np.concatenate([rows, mean[:, None]], axis=1)
+            names.append(_ALL_CRITERIA)
+        for k, name in enumerate(names):
+            for d, attribute in enumerate(fused.attribute_names):
+                by_step = self._points.setdefault((attribute, name), {})
+                point = by_step.setdefault(group.record.step, _GammaPoint())
+                point.add(*rows[:, k, d].tolist())
+
+        for d, attribute in enumerate(fused.attribute_names):
             moments = self._taken.setdefault(attribute, Moments())
+            if fused.taken is not None:
+                for k in used:
+                    moments.add(float(fused.taken[k, d]))
+        if fused.taken is not None and fused.mean_contrasts is not None:
+            before, after = _center_values(group, effect=fused.mean_contrasts @ fused.taken.T)
             for k in used:
-                moments.add(float(taken_out[k, d]))
-        if record.mean_contrasts is not None:
-            contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
-            before, after = _center_values(group, effect=contrasts @ taken_out.T)
-            for k, name in zip(used, names, strict=True):
-                self._squares_before[name] += float(np.nansum(before[:, k] ** 2))
-                self._squares_after[name] += float(np.nansum(after[:, k] ** 2))
+                self._squares_before[group.names[k]] += float(np.nansum(before[:, k] ** 2))
+                self._squares_after[group.names[k]] += float(np.nansum(after[:, k] ** 2))
 
     def summarize(self) -> dict[str, Any]:
         """Return the points by step of the criteria that most groups have, as in the class's docstring."""
-        attributes = list(self._attributes)
+        attributes = list(self._taken)
         criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
         points: dict[str, list[Any]] = {}
         for d, attribute in enumerate(attributes):
             for k, criterion in enumerate(criteria):
                 curve = self._merge_steps(attribute, criterion)
                 points[f"{d}|{k}"] = [[step, *point.as_tuple()] for step, point in curve]
-        taken_means = [
-            self._taken[name].mean if name in self._taken else None for name in attributes
-        ]
         shares: list[tuple[str, float]] = []
         for name, before in self._squares_before.items():
             after = self._squares_after[name]
@@ -140,7 +141,7 @@ class GammaSummary:
             "attributes": attributes,
             "criteria": criteria,
             "points": points,
-            "taken": taken_means,
+            "taken": [moments.mean for moments in self._taken.values()],
             "shares": [list(share) for share in shares[:_MOST_CRITERIA]],
         }
 
@@ -157,22 +158,6 @@ class GammaSummary:
             merged.append((steps[start], point))
         return merged
 
-    def _add_point(
-        self,
-        record: GroupRecord,
-        criterion: str,
-        gamma: np.ndarray,
-        half_width: np.ndarray,
-        groups: np.ndarray,
-    ) -> None:
-        """Add a group to the points of one criterion, one for each attribute; the arrays are (D,)."""
-        for d, attribute in enumerate(record.attribute_names):
-            by_step = self._points.setdefault((attribute, criterion), {})
-            point = by_step.setdefault(record.step, _GammaPoint())
-            point.gamma.add(float(gamma[d]))
-            point.half_width += float(half_width[d])
-            point.groups += float(groups[d])
-
 
 @dataclass
 class _GammaPoint:
@@ -180,9 +165,15 @@ class _GammaPoint:
 
     gamma: Moments = field(default_factory=Moments)
     half_width: float = 0.0
-    """Sum of the half widths of pooled estimates; 0 if each group has its own estimate."""
+    """Sum of the half widths of pooled estimates; 0 if each group has its own estimate, NaN if one is unknown."""
     groups: float = 0.0
     """Sum of the groups behind pooled estimates; 0 if each group has its own estimate."""
+
+    def add(self, gamma: float, half_width: float, groups: float) -> None:
+        """Add the estimate of a group."""
+        self.gamma.add(gamma)
+        self.half_width += half_width
+        self.groups += groups
 
     def merge(self, other: _GammaPoint) -> None:
         """Add the sums of another point."""
@@ -197,7 +188,7 @@ class _GammaPoint:
             return self.gamma.mean, self.gamma.half_width, n
         # A pooled estimate: all n groups of a batch have the same one in their records, so the sums are n times its
         # half width and its number of groups. Its interval does not shrink with n.
-        half_width = self.half_width / n if np.isfinite(self.half_width) else None
+        half_width = None if math.isnan(self.half_width) else self.half_width / n
         return self.gamma.mean, half_width, round(self.groups / n, 1)
 
 
@@ -206,37 +197,17 @@ def _center_values(group: GroupArrays, effect: np.ndarray) -> tuple[np.ndarray, 
 
     effect: (G, K), what control took out of each score.
     """
-    record = group.record
-    if record.utilities is not None and record.values is not None:
-        before = to_array(record.utilities, effect.shape)
+    fused = group.fused
+    if fused.utilities is not None and fused.values is not None:
+        before = fused.utilities
         # After control, the rule may have multiplied utilities by `scale`; without it both are comparable.
-        after = to_array(record.values, effect.shape) / np.array(record.scale or 1.0)
+        after = fused.values if fused.scale is None else fused.values / fused.scale
     else:
         before = np.empty(effect.shape)
-        for k, criterion in enumerate(record.ranked):
+        for k, criterion in enumerate(group.record.ranked):
             before[:, k] = criterion.normalize_scores(group.scores[:, k])
         after = before - effect
     return before - compute_column_means(before), after - compute_column_means(after)
-
-
-def _compute_pooled_intervals(
-    record: GroupRecord, shape: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the half width t·se of pooled estimates and the groups behind them, (K, D) each.
-
-    Both are 0 if each group has its own estimate. The half width is infinite if there is no standard error: with fewer
-    than two groups.
-    """
-    groups = np.zeros(shape)
-    if record.pool in (None, "group") or record.se is None or record.n is None:
-        return np.zeros(shape), groups
-    half_width = np.full(shape, np.inf)
-    se = np.nan_to_num(to_array(record.se, shape), nan=np.inf)
-    for k, n in enumerate(record.n):
-        groups[k] = n
-        if n > 1.0:
-            half_width[k] = student_t_975(n - 1.0) * se[k]
-    return half_width, groups
 
 
 class CorrelationSummary:
@@ -258,13 +229,18 @@ class CorrelationSummary:
         """Add a group."""
         if not group.attributes or len(group.reward) < 2:
             return
-        rewards = _list_rewards(group)
+        record = group.record
+        rewards = {record.rule: group.reward}
+        if record.gate is not None:
+            rewards[f"{record.rule} before the gate"] = group.ranking
+        for rule, reward in record.others.items():
+            rewards[rule] = np.array(reward)
         self._rules.update(dict.fromkeys(rewards))
         values = np.column_stack(list(group.attributes.values()))
         correlations = _compute_spearman(values, np.column_stack(list(rewards.values())))
         means = compute_column_means(values).tolist()
         for d, name in enumerate(group.attributes):
-            self._measured.setdefault(name, name not in group.record.attribute_names)
+            self._measured.setdefault(name, name not in record.attribute_names)
             self._means.setdefault(name, Moments()).add(means[d])
             for r, rule in enumerate(rewards):
                 self._moments.setdefault((name, rule), Moments()).add(float(correlations[d, r]))
@@ -284,17 +260,6 @@ class CorrelationSummary:
             "half": [[moments.half_width for moments in row] for row in table],
             "groups": [[moments.n for moments in row] for row in table],
         }
-
-
-def _list_rewards(group: GroupArrays) -> dict[str, np.ndarray]:
-    """Return rule → rewards of the group: its own rule, the ranking before the gate, and other rules."""
-    record = group.record
-    rewards = {record.rule: group.reward}
-    if record.gate is not None:
-        rewards[f"{record.rule} before the gate"] = group.ranking
-    for rule, reward in record.others.items():
-        rewards[rule] = np.array(reward)
-    return rewards
 
 
 def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
@@ -317,9 +282,9 @@ def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
 
 def _compute_centered_ranks(values: np.ndarray) -> np.ndarray:
-    """Return how many values each one beats minus how many beat it; differences by rounding are ties.
+    """Return how many values of its column each value exceeds, minus how many exceed it: 10, 20, 20 → −2, 1, 1.
 
-    This is the rank minus the mean rank, times two: 10, 20, 20 → −2, 1, 1. Each column is ranked separately.
+    This is the rank minus the mean rank, times two. Differences by rounding are ties.
     """
     difference = values[:, None] - values[None]
     signs = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from rubrank.fusion.control.estimate import student_t_975
-from rubrank.records.record import GroupRecord, to_array
-from rubrank.scores.outcomes import compute_tie_width
+from rubrank.records.record import GroupRecord, to_array, to_fused_group
+from rubrank.scores.outcomes import find_compared, outcomes
 from rubrank.scores.spread import ROUNDING
 
 # With fewer numbers, Student's factor is so large (4.3 for three) that the interval says nothing.
@@ -53,45 +53,39 @@ class GroupArrays:
     def __init__(self, record: GroupRecord, measured: dict[str, np.ndarray] | None = None) -> None:
         """measured: attribute → (G,), of those that the record does not hold."""
         self.record = record
+        self.fused = to_fused_group(record)
         self.scores = to_array(record.scores, (record.size, len(record.criteria)))
-        self.reward = np.array(record.reward)
-        self.ranking = np.array(record.ranking)
+        """(G, C): of all criteria, those that rank and those that do not."""
+        self.reward = self.fused.reward
+        self.ranking = self.fused.ranking
         self.names = tuple(criterion.name for criterion in record.criteria)
         self.ranked = len(record.weights)
         """How many of the criteria rank; they come first."""
         self.attributes: dict[str, np.ndarray] = {}
         """Attribute → (G,): those of the record, then measured ones with other names."""
-        if record.attributes is not None:
-            table = to_array(record.attributes, (record.size, len(record.attribute_names)))
-            self.attributes.update(zip(record.attribute_names, table.T, strict=True))
+        if self.fused.attributes is not None:
+            columns = self.fused.attributes.T
+            self.attributes.update(zip(record.attribute_names, columns, strict=True))
         for name, values in (measured or {}).items():
             self.attributes.setdefault(name, values)
 
-        # Every pair of rollouts on every criterion that scores them.
-        i, j = list_pairs(record.size)
+        # Who beats whom on every criterion: from its scores, or observed by a judge who compared the responses.
         direction = np.array([1.0 if c.direction == "higher" else -1.0 for c in record.criteria])
-        margin = np.array([c.margin for c in record.criteria])
-        difference = ((self.scores[i] - self.scores[j]) * direction).T
-        self.compared = ~np.isnan(difference)
-        """(C, P): whether each criterion compares the pair."""
-        tie_width = compute_tie_width(self.scores[i].T, self.scores[j].T, margin[:, None])
-        self.signs = np.sign(difference) * (np.abs(difference) > tie_width)
-        """(C, P): who is better on each criterion."""
-        self.signs[~self.compared] = 0.0
+        margins = np.array([criterion.margin for criterion in record.criteria])
+        outcomes_GGC = outcomes(self.scores * direction, margins)
         self.missing = np.isnan(self.scores)
         """(G, C): no score, and not compared either."""
-
-        # On some criteria, judges compared the responses instead of scoring them.
-        for name, table_of_outcomes in record.outcomes.items():
-            if name not in self.names:
-                continue
-            k = self.names.index(name)
-            outcomes = to_array(table_of_outcomes, (record.size, record.size))
-            is_compared = ~np.isnan(outcomes)
-            self.compared[k] = is_compared[i, j]
-            self.signs[k] = np.sign(np.where(is_compared, outcomes, 0.5)[i, j] - 0.5)
-            np.fill_diagonal(is_compared, False)
-            self.missing[:, k] = ~is_compared.any(1)
+        for k, name in enumerate(self.names):
+            if name in record.outcomes:
+                observed = to_array(record.outcomes[name], (record.size, record.size))
+                outcomes_GGC[:, :, k] = observed
+                self.missing[:, k] = ~find_compared(observed)
+        i, j = list_pairs(record.size)
+        outcomes_CP = outcomes_GGC[i, j].T
+        self.compared = ~np.isnan(outcomes_CP)
+        """(C, P): whether each criterion compares the pair."""
+        self.signs = np.sign(np.where(self.compared, outcomes_CP, 0.5) - 0.5)
+        """(C, P): which rollout of the pair is better on each criterion; 0 for a tie, or if it is unknown."""
         self.has_signal = self.signs.any(1)
         """(C,): whether the criterion tells rollouts apart."""
 
