@@ -317,25 +317,38 @@ def _replay_rule(
 
 
 def effective_weights(reward_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Return each criterion's share of the variance of the rewards within groups, (K,).
-
-    Scores and rewards are centred within their groups, and the rewards are explained by the scores with least squares;
-    the share of criterion k is β_k · cov(s_k, R) / var(R). For 0.8 · Facts + 0.2 · Style, independent and of the same
-    spread, the shares are 0.94 and 0.06 (0.8² to 0.2²). Shares sum to what the criteria explain together: 1 for a
-    weighted mean, less with gates, ranks or products. A share is negative if a criterion works against the others.
-    """
+    """Return each criterion's share of the variance of the rewards within groups, (K,); see `share_variance`."""
     scores = _centre_in_groups(batch.unit_MK, batch)
     reward = _centre_in_groups(reward_M[:, None], batch)[:, 0]
-    variance = reward @ reward
+    return share_variance(scores.T @ scores, scores.T @ reward, float(reward @ reward))
+
+
+def share_variance(
+    products_KK: np.ndarray, products_with_reward_K: np.ndarray, variance: float
+) -> np.ndarray:
+    """Return each criterion's share of the variance of the rewards, (K,), from sums of products.
+
+    The rewards R are explained by the scores s_k with least squares, both minus the mean of their group. The share of
+    criterion k is β_k · cov(s_k, R) / var(R). For 0.8 · Facts + 0.2 · Style, independent and of the same spread, the
+    shares are 0.94 and 0.06 (0.8² to 0.2²). Shares sum to what the criteria explain together: 1 for a weighted mean,
+    less with gates, ranks or products. A share is negative if a criterion works against the others.
+
+    The arguments are the sums, over all rollouts, of s_k · s_l, of s_k · R, and of R².
+    """
+    shares = np.zeros(len(products_KK))
     if not variance > 0.0:
-        return np.zeros(batch.K)
-    spread = np.sqrt((scores * scores).sum(0))
-    varies = spread > 1e-12 * max(1.0, spread.max(initial=0.0))  # more than rounding
-    shares = np.zeros(batch.K)
-    # Scaled, because least squares ignores directions that are tiny beside others.
-    scaled = scores[:, varies] / spread[varies]
-    slope = np.linalg.lstsq(scaled, reward, rcond=None)[0]
-    shares[varies] = slope * (scaled.T @ reward) / variance
+        return shares
+    spread = np.sqrt(np.diag(products_KK))
+    varies = np.flatnonzero(
+        spread > 1e-12 * max(1.0, spread.max(initial=0.0))
+    )  # more than rounding
+    # Scaled to correlations, because least squares ignores directions that are tiny beside others.
+    scale = spread[varies]
+    correlations = products_KK[np.ix_(varies, varies)] / np.outer(scale, scale)
+    with_reward = products_with_reward_K[varies] / scale
+    # If one criterion is a combination of others, rounding leaves a little of a direction that should be 0.
+    slopes = np.linalg.lstsq(correlations, with_reward, rcond=1e-12)[0]
+    shares[varies] = slopes * with_reward / variance
     return shares
 
 

@@ -83,7 +83,7 @@ class GammaSummary:
             is_used = is_used & (fused.n > 0.0)  # 0: the criterion is not controlled
         used = np.flatnonzero(is_used)
 
-        # For a pooled estimate: its half width t·se, NaN if it is unknown, and the groups behind it. Both stay 0 if each
+        # For a pooled estimate: its half width t·se, NaN if unknown, and the groups behind it. Both stay 0 if each
         # group has its own estimate.
         half_width = np.zeros(fused.gamma.shape)
         groups = np.zeros(fused.gamma.shape)

@@ -10,6 +10,7 @@ import numpy as np
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.spread import compute_tau_b
+from rubrank.studies.replay import share_variance
 from rubrank.viewer.figures import (
     GroupArrays,
     Moments,
@@ -148,8 +149,8 @@ class _CriterionRow:
 class _RewardRegression:
     """Effective weights for rules that report none: how the criteria explain the rewards within groups.
 
-    Rewards and scores are taken around the mean of their group. The share of criterion k is β_k · cov(s_k, R) / var(R),
-    with β by least squares over all groups, as in `rubrank replay`. Only sums of products are kept.
+    They are those of `rubrank replay`, by least squares over all groups (`share_variance`). Only sums of products are
+    kept.
     """
 
     def __init__(self) -> None:
@@ -184,14 +185,8 @@ class _RewardRegression:
         size = len(self._places)
         if not 0 < size <= _MOST_IN_REGRESSION or not self._variance > 0.0:
             return {}
-        spread = np.sqrt(np.diag(self._products)[:size])
-        used = np.flatnonzero(spread > 1e-12 * max(1.0, spread.max()))  # more than rounding
-        scale = spread[used]
-        correlations = self._products[np.ix_(used, used)] / np.outer(scale, scale)
-        covariance = self._with_reward[used] / scale
-        slopes = np.linalg.lstsq(correlations, covariance, rcond=None)[0]
-        shares = np.zeros(size)
-        shares[used] = slopes * covariance / self._variance
+        products = self._products[:size, :size]
+        shares = share_variance(products, self._with_reward[:size], self._variance)
         return dict(zip(self._places, shares.tolist(), strict=True))
 
 

@@ -86,7 +86,7 @@ class GroupArrays:
         """(C, P): whether each criterion compares the pair."""
         self.signs = np.sign(np.where(self.compared, outcomes_CP, 0.5) - 0.5)
         """(C, P): which rollout of the pair is better on each criterion; 0 for a tie, or if it is unknown."""
-        self.has_signal = self.signs.any(1)
+        self.has_signal = np.asarray(self.signs.any(1))
         """(C,): whether the criterion tells rollouts apart."""
 
         difference = self.ranking[i] - self.ranking[j]
