@@ -90,28 +90,28 @@ class Draws(NamedTuple):
 class Resampling:
     """A bootstrap over clusters of rows."""
 
-    of_row: np.ndarray
+    cluster_of_row: np.ndarray
     """The number of every row's cluster."""
     clusters: int
     draws: int
     seed: int
 
-    def drawn_rows(self, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def repeat_rows(self, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return these rows, each repeated as often as its cluster was drawn."""
-        return np.repeat(rows, times[self.of_row[rows]].astype(int))
+        return np.repeat(rows, times[self.cluster_of_row[rows]].astype(int))
 
     def sum_by_cluster(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of the values of all rows of each cluster, (clusters,)."""
-        return np.bincount(self.of_row, values, minlength=self.clusters)
+        return np.bincount(self.cluster_of_row, values, minlength=self.clusters)
 
-    def values(self, measure: Measure) -> np.ndarray:
+    def draw_values(self, statistic: Statistic) -> np.ndarray:
         """Return the statistic in every draw."""
         rng = np.random.default_rng(self.seed)
         values = []
         for _ in range(self.draws):
             drawn = rng.integers(max(1, self.clusters), size=self.clusters)
             times = np.bincount(drawn, minlength=self.clusters).astype(float)
-            values.append(measure.statistic(times))
+            values.append(statistic(times))
         return np.array(values, dtype=float)
 
     def measure(self, measure: Measure) -> Draws:
@@ -119,7 +119,7 @@ class Resampling:
         value = float(measure.statistic(np.ones(self.clusters)))
         if self.clusters < 2 or math.isnan(value):
             return Draws(value, np.zeros(0), measure.n)
-        return Draws(value, self.values(measure), measure.n)
+        return Draws(value, self.draw_values(measure.statistic), measure.n)
 
     def estimate(self, measure: Measure) -> Estimate:
         """Return the statistic of the data, with its percentile interval."""
@@ -164,12 +164,12 @@ def make_resampling(
         raise InvalidInput(owner, "bootstrap and seed", "whole numbers ≥ 0", got)
     if clusters is None:
         return Resampling(np.arange(rows), rows, draws, seed)
-    of_row, count = number_labels(clusters)
-    if len(of_row) != rows:
+    cluster_of_row, count = number_labels(clusters)
+    if len(cluster_of_row) != rows:
         raise InvalidInput(
-            owner, "clusters", allowed=f"{rows} labels, one per unit", got=str(len(of_row))
+            owner, "clusters", allowed=f"{rows} labels, one per unit", got=str(len(cluster_of_row))
         )
-    return Resampling(of_row, count, draws, seed)
+    return Resampling(cluster_of_row, count, draws, seed)
 
 
 def number_labels(labels: Any) -> tuple[np.ndarray, int]:
@@ -179,8 +179,8 @@ def number_labels(labels: Any) -> tuple[np.ndarray, int]:
     """
     numbers: dict[Hashable, int] = {}
     rows: Iterable[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    of_row = [numbers.setdefault(label, len(numbers)) for label in rows]
-    return np.array(of_row, np.int64), len(numbers)
+    number_of_row = [numbers.setdefault(label, len(numbers)) for label in rows]
+    return np.array(number_of_row, np.int64), len(numbers)
 
 
 def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
@@ -334,7 +334,7 @@ def make_kappa_measure(
         distance = distance**2
 
     def statistic(times: np.ndarray) -> float:
-        a, b = ratings.codes[:2, resampling.drawn_rows(times, both)]
+        a, b = ratings.codes[:2, resampling.repeat_rows(times, both)]
         if not len(a):
             return math.nan
         observed = distance[a, b].mean()
@@ -351,7 +351,7 @@ def make_alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling)
     usable = np.flatnonzero((ratings.codes >= 0).sum(axis=0) > 1)
 
     def statistic(times: np.ndarray) -> float:
-        codes = ratings.codes[:, resampling.drawn_rows(times, usable)]
+        codes = ratings.codes[:, resampling.repeat_rows(times, usable)]
         rated = codes >= 0
         frequencies = np.bincount(codes[rated], minlength=len(ratings.values)).astype(float)
         if np.count_nonzero(frequencies) < 2:
@@ -449,7 +449,7 @@ def make_correlation_measure(
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
 
     def statistic(times: np.ndarray) -> float:
-        rows = resampling.drawn_rows(times, both)
+        rows = resampling.repeat_rows(times, both)
         return _correlate(x[rows], y[rows], method)
 
     return Measure(statistic, len(both))
@@ -476,8 +476,8 @@ def compute_cluster_taus(x: np.ndarray, y: np.ndarray, resampling: Resampling) -
     both = ~(np.isnan(x) | np.isnan(y))
     taus = np.full(resampling.clusters, np.nan)
     # The rows sorted by cluster, to be cut where a cluster ends.
-    order = np.argsort(resampling.of_row, kind="stable")
-    ends = np.bincount(resampling.of_row, minlength=resampling.clusters).cumsum()
+    order = np.argsort(resampling.cluster_of_row, kind="stable")
+    ends = np.bincount(resampling.cluster_of_row, minlength=resampling.clusters).cumsum()
     for cluster, rows in enumerate(np.split(order, ends[:-1])):
         rated = rows[both[rows]]
         taus[cluster] = _correlate(x[rated], y[rated], "kendall")

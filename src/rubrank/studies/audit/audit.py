@@ -48,12 +48,11 @@ from rubrank.studies.audit.measures import (
     measure_position,
     read_attributes,
 )
-from rubrank.studies.audit.result import Audit, Unmeasured
+from rubrank.studies.audit.result import HUMANS, Audit, Unmeasured
 from rubrank.studies.logged import read_logged
 from rubrank.studies.statistics import make_resampling
 from rubrank.tables.columns import Columns
 
-HUMANS = "humans"
 _OWNER = "audit"
 
 
@@ -94,7 +93,7 @@ def audit(
     resampling = make_resampling(_OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed)
     raters = _collect_raters(cases)
     unmeasured: list[Unmeasured] = []
-    rollout_attributes = read_attributes(
+    attribute_values, names = read_attributes(
         cases, texts, measures, attributes, attribute_names, unmeasured
     )
     position = measure_position(cases, positions, unmeasured)
@@ -104,15 +103,13 @@ def audit(
     return Audit(
         judges=tuple(cases.judges),
         criteria=cases.criteria,
-        attributes=rollout_attributes.names,
+        attributes=names,
         groups=cases.group_count,
         rollouts=int(cases.starts[-1]),
         coverage=measure_coverage(cases, resampling),
         consistency=measure_all_consistency(cases, resampling, unmeasured),
         position=position,
-        bias=measure_biases(
-            cases, raters, rollout_attributes, resampling, HUMANS if cases.humans else None
-        ),
+        bias=measure_biases(cases, raters, attribute_values, names, resampling),
         agreement=measure_agreement(cases, raters, resampling, unmeasured),
         human_raters=human_raters,
         unmeasured=tuple(unmeasured),

@@ -22,7 +22,7 @@ from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.judgments import Provenance
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.outcomes import outcomes
+from rubrank.scores.outcomes import compute_win_rates, outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.statistics import number_labels
 
@@ -277,7 +277,7 @@ def _read_table(
             compared = group.outcomes.get(criterion.name)
             if compared is not None:
                 run.outcomes[g, k] = compared
-                run.scores[rows, k] = _compute_win_shares(compared)
+                run.scores[rows, k] = compute_win_rates(compared)
             else:
                 sign = 1.0 if criterion.direction == "higher" else -1.0
                 run.scores[rows, k] = group.scores[:, column] * sign
@@ -296,18 +296,6 @@ def _has_other_rollouts(group: GroupScores, first: GroupScores) -> bool:
     # One table may number its rollouts and the other name them: then their ids say nothing.
     has_same_ids = sorted(group.rollout_ids) == sorted(first.rollout_ids)
     return has_same_ids and group.rollout_ids != first.rollout_ids
-
-
-def _compute_win_shares(outcomes: np.ndarray) -> np.ndarray:
-    """Return the share of its comparisons that each rollout won; NaN if it was not compared.
-
-    outcomes: (n, n): 1 = row beats column, 0.5 = tie, NaN = not compared.
-    """
-    is_compared = ~np.isnan(outcomes)
-    np.fill_diagonal(is_compared, False)
-    count = is_compared.sum(axis=1)
-    wins = np.where(is_compared, outcomes, 0.0).sum(axis=1)
-    return np.where(count > 0, wins / np.maximum(count, 1), np.nan)
 
 
 # ------------------------------------------------------------------------------------- how the tables were judged

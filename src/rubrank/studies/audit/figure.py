@@ -20,7 +20,7 @@ import numpy as np
 
 from rubrank._files import atomic_write, suffix_error
 from rubrank.errors import import_optional
-from rubrank.studies.audit.result import Audit, list_unmeasured, name_criterion
+from rubrank.studies.audit.result import HUMANS, Audit, list_unmeasured, name_criterion
 from rubrank.studies.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _FONTS = (
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5AA2", "#8C6D31")
 _INK = "#222222"
 _FAINT = "#8A8A8A"
-_HUMANS = "humans"
 _HUMANS_COLOUR = "#111111"
 _STYLE = {
     "font.size": 9.0,
@@ -156,11 +155,11 @@ def _sum_heights(column: Sequence[Panel]) -> float:
 def _choose_colours(judges: Sequence[str]) -> dict[str, str]:
     """Return rater → colour, in the order in which raters are drawn; the humans come last."""
     colours = {judge: _COLOURS[i % len(_COLOURS)] for i, judge in enumerate(judges)}
-    return {**colours, _HUMANS: _HUMANS_COLOUR}
+    return {**colours, HUMANS: _HUMANS_COLOUR}
 
 
 def _choose_marker(judge: str) -> str:
-    return "D" if judge == _HUMANS else "o"
+    return "D" if judge == HUMANS else "o"
 
 
 # ------------------------------------------------------------------------------------------------------------- panels

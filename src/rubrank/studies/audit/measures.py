@@ -26,6 +26,7 @@ from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
 from rubrank.fusion.control.attributes import measure
 from rubrank.studies.audit.cases import Cases, JudgeRun, compare_group, name_columns
 from rubrank.studies.audit.result import (
+    HUMANS,
     Agreement,
     Bias,
     Consistency,
@@ -36,7 +37,6 @@ from rubrank.studies.audit.result import (
 from rubrank.studies.statistics import (
     Draws,
     Estimate,
-    Measure,
     Resampling,
     average_draws,
     compute_interval,
@@ -129,37 +129,34 @@ def measure_consistency(
             equal += x == y  # False if one of them is NaN
         share = ratio_measure(resampling.sum_by_cluster(equal), resampling.sum_by_cluster(pairs))
         identical.append(resampling.measure(share))
+    # Criteria have different scales, and shares of wins, which replace the scores of compared responses, are no scores.
+    deviation = Estimate(math.nan)
+    was_compared = any(column == k for run in runs for _, column in run.outcomes)
+    if k is not None and not was_compared:
+        ratings = np.stack([run.scores[:, k] for run in runs])
+        deviation = _measure_deviation(ratings, resampling)
     return Consistency(
         judge=name,
         criterion=None if k is None else cases.criteria[k],
         runs=len(runs),
         identical=compute_interval(average_draws(identical)),
         alpha=compute_interval(average_draws(alphas)),
-        deviation=_measure_deviation(k, runs, resampling),
+        deviation=deviation,
     )
 
 
-def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resampling) -> Estimate:
+def _measure_deviation(ratings: np.ndarray, resampling: Resampling) -> Estimate:
     """Return how much the scores of one response vary between runs, pooled over all responses.
 
     √( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) )
 
-    NaN for all criteria together (k is None), because their scales differ, and if responses were compared, because
-    shares of wins are not scores.
+    ratings: (runs, responses).
     """
-    was_compared = any(column == k for run in runs for _, column in run.outcomes)
-    if k is None or was_compared:
-        return Estimate(math.nan)
-    ratings = np.stack([run.scores[:, k] for run in runs])
     count = (~np.isnan(ratings)).sum(axis=0)
     mean = np.nansum(ratings, axis=0) / np.maximum(count, 1)
-    squares = np.nansum((ratings - mean) ** 2, axis=0)
-    degrees_of_freedom = np.maximum(count - 1, 0)
-    variance = resampling.estimate(
-        ratio_measure(
-            resampling.sum_by_cluster(squares), resampling.sum_by_cluster(degrees_of_freedom)
-        )
-    )
+    squares = resampling.sum_by_cluster(np.nansum((ratings - mean) ** 2, axis=0))
+    degrees_of_freedom = resampling.sum_by_cluster(np.maximum(count - 1, 0))
+    variance = resampling.estimate(ratio_measure(squares, degrees_of_freedom))
     return Estimate(
         value=math.sqrt(variance.value),
         low=math.sqrt(variance.low),
@@ -296,15 +293,6 @@ def _read_count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class RolloutAttributes:
-    """Measured attributes of all rollouts, such as their lengths."""
-
-    values: np.ndarray
-    """(M, D), numbers ≥ 0 in the rows of the cases."""
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class _GammaFit:
     """γ of one rater, as observed and in every draw, for K criteria and D attributes."""
 
@@ -319,38 +307,51 @@ class _GammaFit:
     informative_groups: np.ndarray
     """(K,): number of groups in which the criterion tells rollouts apart."""
 
+    def average_gamma(self, columns: list[int], d: int) -> Draws:
+        """Return γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
+        return Draws(
+            value=float(self.gamma[columns, d].mean()),
+            draws=self.draws[:, columns, d].mean(axis=1),
+            n=int(self.informative_groups[columns].max()),
+        )
+
 
 def measure_biases(
     cases: Cases,
     raters: Mapping[str, JudgeRun],
-    attributes: RolloutAttributes,
+    values: np.ndarray,
+    names: Sequence[str],
     resampling: Resampling,
-    humans: str | None,
 ) -> tuple[Bias, ...]:
     """Return the bias of every rater by every attribute: on each criterion that it judged, and the mean over these.
 
-    humans: the name of the human labels among the raters; None if there are none.
+    values, names: the attributes that `read_attributes` returns.
     """
-    if not attributes.names:
+    if not names:
         return ()
-    fits = {
-        name: _fit_rater(cases, run, attributes.values, resampling) for name, run in raters.items()
-    }
-    spread = measure_spread(cases, attributes.values)
+    fits = {rater: _fit_rater(cases, run, values, resampling) for rater, run in raters.items()}
+    humans_fit = fits[HUMANS] if cases.humans else None
+    spread = measure_spread(cases, values)
     biases = []
-    for name, fit in fits.items():
-        humans_fit = fits[humans] if humans is not None and name != humans else None
-        for criterion, row_columns in cases.list_parts(fit.informative_groups > 0):
-            for d, attribute in enumerate(attributes.names):
-                gamma_draws = _average_gamma(fit, row_columns, d, resampling)
+    for rater, fit in fits.items():
+        for criterion, columns in cases.list_parts(fit.informative_groups > 0):
+            for d, attribute in enumerate(names):
+                gamma_draws = fit.average_gamma(columns, d)
                 gamma = compute_interval(gamma_draws)
+                # Twice as much of an attribute is z = (2 − 1)/(2 + 1) = 1/3. The model divides z by the spread.
+                log_odds = np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread[d])
+                odds, low, high = np.exp(log_odds).tolist()
                 win_shares = []
-                for k in row_columns:
+                for k in columns:
                     share = ratio_measure(fit.wins[:, k, d], fit.pairs[:, k, d])
                     win_shares.append(resampling.measure(share))
                 excess = None
-                if humans_fit is not None and humans_fit.informative_groups[row_columns].all():
-                    humans_draws = _average_gamma(humans_fit, row_columns, d, resampling)
+                if (
+                    humans_fit is not None
+                    and fit is not humans_fit
+                    and humans_fit.informative_groups[columns].all()
+                ):
+                    humans_draws = humans_fit.average_gamma(columns, d)
                     difference = Draws(
                         value=gamma_draws.value - humans_draws.value,
                         draws=gamma_draws.draws - humans_draws.draws,
@@ -359,11 +360,11 @@ def measure_biases(
                     excess = compute_interval(difference)
                 biases.append(
                     Bias(
-                        judge=name,
+                        judge=rater,
                         criterion=criterion,
                         attribute=attribute,
                         gamma=gamma,
-                        odds=_convert_to_odds(gamma, float(spread[d])),
+                        odds=Estimate(odds, low, high, gamma.n),
                         wins=compute_interval(average_draws(win_shares)),
                         excess=excess,
                     )
@@ -375,14 +376,11 @@ def _fit_rater(
     cases: Cases, run: JudgeRun, values: np.ndarray, resampling: Resampling
 ) -> _GammaFit:
     """Fit γ to the verdicts of one rater, and count the wins of responses with more of an attribute."""
-
-    def fit_drawn_groups(times: np.ndarray) -> np.ndarray:
-        groups = np.repeat(np.arange(len(times)), times.astype(int))
-        return _fit_gamma(cases, run, values, groups)
-
-    gamma = fit_drawn_groups(np.ones(cases.group_count))
-    draws = resampling.values(Measure(fit_drawn_groups, 0))
+    gamma = _fit_gamma(cases, run, values, np.ones(cases.group_count))
     K, D = gamma.shape
+    draws = np.zeros((0, K, D))
+    if resampling.draws and resampling.clusters > 1:  # a single group cannot be drawn differently
+        draws = resampling.draw_values(lambda times: _fit_gamma(cases, run, values, times))
     wins = np.zeros((cases.group_count, K, D))
     pairs = np.zeros((cases.group_count, K, D))
     informative_groups = np.zeros(K, np.int64)
@@ -392,26 +390,30 @@ def _fit_rater(
         for k in range(K):
             outcomes = compare_group(cases, run, g, k)
             is_compared = ~np.isnan(outcomes)
-            # Of each pair only the direction (more, less) counts.
+            # Of the two directions of a pair, only (more, less) counts.
             is_counted = has_more & is_compared[:, :, None]
             pairs[g, k] = is_counted.sum(axis=(0, 1))
             wins[g, k] = (np.nan_to_num(outcomes)[:, :, None] * is_counted).sum(axis=(0, 1))
             if (outcomes[is_compared] != 0.5).any():
                 informative_groups[k] += 1
-    return _GammaFit(gamma, draws.reshape(resampling.draws, K, D), wins, pairs, informative_groups)
+    return _GammaFit(gamma, draws, wins, pairs, informative_groups)
 
 
-def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return γ (K, D), fitted to the groups with these numbers; a group that is drawn twice is in the data twice."""
+def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return γ (K, D), fitted to the groups that were drawn.
+
+    times: how often each group was drawn. A group that was drawn twice is in the data twice.
+    """
+    groups = np.repeat(np.arange(len(times)), times.astype(int))
     sizes = np.diff(cases.starts)[groups]
     draw_of_row = np.repeat(np.arange(len(groups)), sizes)
     rows = np.concatenate([np.arange(cases.starts[g], cases.starts[g + 1]) for g in groups])
     scores = run.scores[rows]
+    # Where responses were compared, the fit uses the comparisons, not the shares of wins that replace scores.
     outcomes: dict[int, list[np.ndarray | None]] = {}
     for k in sorted({k for _, k in run.outcomes}):
         outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
         for draw, table in enumerate(outcomes[k]):
-            # The fit uses the comparisons, not the shares of wins that replace scores.
             if table is not None:
                 scores[draw_of_row == draw, k] = np.nan
     fitted = utilities(
@@ -423,28 +425,6 @@ def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarr
         pool="batch",
     )
     return fitted.gamma[0]  # with a pool of all groups there is one γ for all of them
-
-
-def _average_gamma(fit: _GammaFit, columns: list[int], d: int, resampling: Resampling) -> Draws:
-    """Return γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
-    draws = fit.draws[:, columns, d].mean(axis=1)
-    if resampling.clusters < 2:  # a single group cannot be drawn differently
-        draws = draws[:0]
-    return Draws(
-        value=float(fit.gamma[columns, d].mean()),
-        draws=draws,
-        n=int(fit.informative_groups[columns].max()),
-    )
-
-
-def _convert_to_odds(gamma: Estimate, spread: float) -> Estimate:
-    """Return the odds that the response with twice as much of an attribute wins, all else equal.
-
-    Twice as much is z = (2 − 1)/(2 + 1) = 1/3. The model divides z by the spread of the attribute.
-    """
-    log_odds = np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
-    value, low, high = np.exp(log_odds).tolist()
-    return Estimate(value, low, high, gamma.n)
 
 
 def measure_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
@@ -483,8 +463,8 @@ def read_attributes(
     values: ArrayLike | None,
     names: Sequence[str] | None,
     unmeasured: list[Unmeasured],
-) -> RolloutAttributes:
-    """Return the attributes, measured on texts or given as values, in the rows of the cases.
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the attributes (M, D) in the rows of the cases, measured on texts or given as values, and their names.
 
     Attributes that never differ within a group are left out and listed in `unmeasured`. The other arguments are those
     of `audit`: texts, measures, attributes, attribute_names.
@@ -513,7 +493,7 @@ def read_attributes(
     else:
         reason = "neither texts nor attributes were given"
         unmeasured.append(Unmeasured("length and Markdown bias", "all judges", reason))
-        return RolloutAttributes(np.zeros((row_count, 0)), ())
+        return np.zeros((row_count, 0)), ()
     array = array[cases.order]
     varies = measure_spread(cases, array) > 0.0
     varying_names = []
@@ -523,4 +503,4 @@ def read_attributes(
         else:
             reason = "no two responses of a group differ in it"
             unmeasured.append(Unmeasured(f"bias by {name}", "all judges", reason))
-    return RolloutAttributes(array[:, varies], tuple(varying_names))
+    return array[:, varies], tuple(varying_names)

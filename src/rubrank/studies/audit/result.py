@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 from rubrank._plain import plain
 from rubrank.studies.statistics import Estimate
 
+HUMANS = "humans"
+"""The name of the human labels among the raters."""
+
 
 @dataclass(frozen=True)
 class Coverage:
