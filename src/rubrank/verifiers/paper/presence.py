@@ -256,8 +256,9 @@ def _is_disguised(word: str, text: Text) -> bool:
     if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
         return False
     for candidate in _WORD.findall(text.folded):
-        looks_alike = candidate != phrase and candidate.translate(_LOOKALIKES) == phrase
-        if looks_alike and not _is_ordinary_spelling(candidate):
+        if candidate == phrase or len(candidate) != len(phrase):
+            continue  # a look-alike replaces one letter, so the length stays
+        if candidate.translate(_LOOKALIKES) == phrase and not _is_ordinary_spelling(candidate):
             return True
     spaced = " ".join(unicodedata.normalize("NFKC", remove_invisible(text.raw)).split())
     for match in _SINGLE_LETTERS.finditer(spaced):
