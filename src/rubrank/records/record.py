@@ -28,7 +28,7 @@ from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
-from rubrank.rollouts.rollout import Group, Message, Rollout
+from rubrank.rollouts.rollout import Group, Message
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -277,9 +277,15 @@ def describe_texts(group: Group) -> dict[str, Any]:
         "reasoning": tuple(rollout.thoughts for rollout in group.rollouts),
         "tokens": tokens,
     }
-    turns = tuple(_describe_turns(rollout) for rollout in group.rollouts)
+    turns = []
+    for rollout in group.rollouts:
+        messages = rollout.messages
+        if not messages and rollout.tool_calls:
+            # Tool calls without messages become one turn that makes them all.
+            messages = (Message(role="assistant", tool_calls=rollout.tool_calls),)
+        turns.append(tuple(_describe_message(message) for message in messages))
     if any(turns):
-        texts["turns"] = turns
+        texts["turns"] = tuple(turns)
     return texts
 
 
@@ -304,17 +310,11 @@ def _describe_message(message: Message) -> dict[str, Any]:
     }
 
 
-def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
-    """Return the messages before the answer; tool calls without messages become one turn that makes them all."""
-    if rollout.messages:
-        return tuple(_describe_message(message) for message in rollout.messages)
-    if rollout.tool_calls:
-        return (_describe_message(Message(role="assistant", tool_calls=rollout.tool_calls)),)
-    return ()
-
-
 def to_array(table: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a table of a record as an array of this shape, which an empty table does not show; None becomes NaN."""
+    """Return a table of a record as an array, with NaN for None.
+
+    shape: needed for tables without rows, which do not show how many columns they have.
+    """
     return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN
 
 

@@ -193,7 +193,7 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
         "flags": list(record.flags),
         "criteria": [_describe_criterion(record, k) for k in range(len(record.criteria))],
         "ranked": len(record.weights),
-        "scores": [_replace_nan(row) for row in record.scores],
+        "scores": _replace_nan(record.scores),
         "reasons": reasons,
         "probabilities": _describe_probabilities(record),
         "utilities": _round(record.utilities),
@@ -362,14 +362,16 @@ def _cut(value: Any, limit: int, lengths: list[int]) -> Any:
 
 
 def _round(numbers: Any) -> Any:
-    """Round a row or a table of numbers; NaN becomes None, and None stays None."""
+    """Round a row or a table of numbers for the page; NaN becomes None, and None stays None."""
     if numbers is None:
         return None
-    array = np.round(np.array(numbers, dtype=float), _DECIMALS) + 0.0  # −0 becomes 0
-    if array.ndim == 1:
-        return _replace_nan(array.tolist())
-    return [_replace_nan(row) for row in array.tolist()]
+    # + 0.0, because −0 then becomes 0.
+    return _replace_nan(np.round(np.array(numbers, dtype=float), _DECIMALS) + 0.0)
 
 
-def _replace_nan(row: Sequence[float | None]) -> list[float | None]:
-    return [None if x is None or x != x else x for x in row]  # only NaN differs from itself
+def _replace_nan(numbers: Any) -> Any:
+    """Return a row or a table of numbers as plain lists, with None for NaN."""
+    array = np.array(numbers, dtype=float)
+    values = array.astype(object)
+    values[np.isnan(array)] = None
+    return values.tolist()

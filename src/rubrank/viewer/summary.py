@@ -284,32 +284,25 @@ class GateSummary:
         )
         self._lost += float((group.ranking - group.reward).sum())
         for k in range(group.ranked, len(record.criteria)):
-            if record.criteria[k].layer != "watch":
-                self._add_criterion(group, k)
-
-    def _add_criterion(self, group: GroupArrays, k: int) -> None:
-        """Count the rollouts that gate criterion k hit: stopped (hard), or lowered (soft)."""
-        record = group.record
-        assert record.gate is not None
-        criterion = record.criteria[k]
-        hard = criterion.layer == "global_quality"
-        row = self._criteria.setdefault(
-            criterion.name,
-            {"hard": hard, "asked": 0, "hit": 0, "missing": 0, "reasons": ReasonCounts()},
-        )
-        if hard:
-            hit = np.array(
-                [criterion.name in names for names in record.gate.stopped_by], dtype=bool
+            criterion = record.criteria[k]
+            if criterion.layer == "watch":
+                continue
+            # Which rollouts the criterion hit: a hard gate stopped them, a soft gate lowered their reward.
+            is_hard = criterion.layer == "global_quality"
+            if is_hard:
+                hit = np.array([criterion.name in names for names in record.gate.stopped_by])
+            else:
+                hit = criterion.normalize_scores(group.scores[:, k]) < 1.0  # False for NaN
+            row = self._criteria.setdefault(
+                criterion.name,
+                {"hard": is_hard, "asked": 0, "hit": 0, "missing": 0, "reasons": ReasonCounts()},
             )
-        else:
-            with np.errstate(invalid="ignore"):
-                hit = criterion.normalize_scores(group.scores[:, k]) < 1.0
-        row["asked"] += record.size
-        row["hit"] += int(hit.sum())
-        row["missing"] += int(group.missing[:, k].sum())
-        if record.reasons:
-            for i in np.flatnonzero(hit):
-                row["reasons"].add(record.reasons[i][k])
+            row["asked"] += record.size
+            row["hit"] += int(hit.sum())
+            row["missing"] += int(group.missing[:, k].sum())
+            if record.reasons:
+                for i in np.flatnonzero(hit):
+                    row["reasons"].add(record.reasons[i][k])
 
     def summarize(self) -> dict[str, Any]:
         """Return the counts, as in the class's docstring; all are 0 if no group has a gate."""

@@ -111,10 +111,18 @@ def read_cases(
     if len(shapes) > 1:
         raise InvalidInput(_OWNER, "scores", "arrays of the same shape", f"{sorted(shapes)}")
     names = name_columns("criteria", criteria, arrays[0].shape[-1])
+    columns = tuple(map(CriterionData, names))
     group_of_row = _number_groups(groups, arrays[0].shape)
 
     def make_table(run: Any) -> ScoreTable:
-        return _make_table(_read_array(run), names, group_of_row)
+        """Return the table of an array; NaN is a missing verdict, since an array cannot say what was not asked."""
+        rows = _read_array(run).reshape(len(group_of_row), -1)
+        return ScoreTable(
+            tuple(
+                GroupScores(str(g), columns, rows[group_of_row == g], reasons=())
+                for g in range(group_of_row.max() + 1)
+            )
+        )
 
     judge_tables = {name: [make_table(run) for run in runs] for name, runs in judge_runs.items()}
     human_tables = [make_table(run) for run in human_runs]
@@ -167,18 +175,6 @@ def _number_groups(groups: Any, shape: tuple[int, ...]) -> np.ndarray:
         allowed = f"a list of {rows} labels, one per rollout"
         raise InvalidInput(_OWNER, "groups", allowed, shorten(repr(groups)))
     return group_of_row
-
-
-def _make_table(array: np.ndarray, names: Sequence[str], group_of_row: np.ndarray) -> ScoreTable:
-    """Return scores as a score table; NaN is a missing verdict, since an array cannot say what was not asked."""
-    rows = array.reshape(len(group_of_row), -1)
-    criteria = tuple(map(CriterionData, names))
-    return ScoreTable(
-        tuple(
-            GroupScores(str(group), criteria, rows[group_of_row == group], reasons=())
-            for group in range(group_of_row.max() + 1)
-        )
-    )
 
 
 def name_columns(parameter: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
