@@ -68,6 +68,13 @@ def test_a_full_table_is_emptied(monkeypatch):
         np.testing.assert_allclose(utilities(scores, model=model), borda(scores))
 
 
+def test_more_scores_than_are_sorted_at_a_time(monkeypatch):
+    scores = np.random.default_rng(3).integers(0, 5, (30, 34, 3)).astype(float)
+    expected = utilities(scores)
+    monkeypatch.setattr(shapes, "_SCORES_AT_ONCE", 100)
+    assert np.array_equal(utilities(scores, model=BradleyTerry()), expected)
+
+
 def test_many_priors():
     """A sweep over priors forgets the oldest tables and gets the same numbers when it comes back."""
     scores = np.random.default_rng(4).normal(size=(5, 2))

@@ -39,6 +39,7 @@ NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rou
 
 _MOST_TABLES = 16  # pairs of a model and a prior whose tables are remembered
 _MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
+_SCORES_AT_ONCE = 1 << 17  # sorted together
 _PAIRS_AT_ONCE = 1 << 20  # pairs of classes fitted together
 
 
@@ -192,15 +193,19 @@ class ShapeTable:
         sizes = np.diff(starts)[groups]
         for n in np.unique(sizes).tolist():
             same_size = groups[sizes == n]
-            rows_Bn = starts[same_size][:, None] + np.arange(n)
-            columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
-            order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
-            sorted_Cn = np.take_along_axis(columns_Cn, order_Cn, axis=1)
-            beaten_Cn = np.empty(columns_Cn.shape, np.int16)
-            count_beaten(sorted_Cn, margins_NK[same_size].ravel(), beaten_Cn)
-            u_Cn = np.empty(columns_Cn.shape)
-            np.put_along_axis(u_Cn, order_Cn, self._solve_shapes(beaten_Cn), axis=1)
-            u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
+            # Some groups at a time: the arrays below would take several times the memory of all scores.
+            step = max(1, _SCORES_AT_ONCE // max(1, n * K))
+            for begin in range(0, len(same_size), step):
+                chunk = same_size[begin : begin + step]
+                rows_Bn = starts[chunk][:, None] + np.arange(n)
+                columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
+                order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
+                sorted_Cn = np.take_along_axis(columns_Cn, order_Cn, axis=1)
+                beaten_Cn = np.empty(columns_Cn.shape, np.int16)
+                count_beaten(sorted_Cn, margins_NK[chunk].ravel(), beaten_Cn)
+                u_Cn = np.empty(columns_Cn.shape)
+                np.put_along_axis(u_Cn, order_Cn, self._solve_shapes(beaten_Cn), axis=1)
+                u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
 
     def _solve_shapes(self, beaten_Cn: np.ndarray) -> np.ndarray:
         """Return the utilities (C, n) of shapes, in sorted order; those that are not in the dictionary are fitted."""
