@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -99,15 +100,17 @@ _KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list",
 
 # Digits and letters of other alphabets that look like Latin letters.
 _SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
-_LOOKALIKES = str.maketrans(
-    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}",
-    "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz",
+_LOOKALIKES = list(
+    zip(
+        f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}",
+        "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz",
+        strict=True,
+    )
 )
 # Units that follow a number without a space: 5am, 10km.
 _UNITS = word_set(
     "am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs"
 )
-_WORD = re.compile(r"[\w@$]+")
 # Three letters or more with the same separator between them: "b-a-d", "b a d". Group 1 is the separator.
 _SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
 _SLANG = word_list(
@@ -255,11 +258,10 @@ def _is_disguised(word: str, text: Text) -> bool:
     phrase = fold_phrase(word)
     if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
         return False
-    for candidate in _WORD.findall(text.folded):
-        if candidate == phrase or len(candidate) != len(phrase):
-            continue  # a look-alike replaces one letter, so the length stays
-        if candidate.translate(_LOOKALIKES) == phrase and not _is_ordinary_spelling(candidate):
-            return True
+    if " " not in phrase:  # a longer phrase is not searched for in look-alike letters
+        for match in _compile_lookalikes(phrase).finditer(text.folded):
+            if match[0] != phrase and not _is_ordinary_spelling(match[0]):
+                return True
     spaced = " ".join(unicodedata.normalize("NFKC", remove_invisible(text.raw)).split())
     for match in _SINGLE_LETTERS.finditer(spaced):
         separator = match[1]
@@ -272,6 +274,16 @@ def _is_disguised(word: str, text: Text) -> bool:
         elif phrase in letters.casefold():
             return True
     return False
+
+
+@lru_cache(maxsize=1024)
+def _compile_lookalikes(word: str) -> re.Pattern[str]:
+    """Return a pattern for a whole word, in which letters may be replaced by their look-alikes."""
+    letters = []
+    for letter in word:
+        alike = "".join(sign for sign, replaced in _LOOKALIKES if replaced == letter)
+        letters.append(f"[{letter}{alike}]")
+    return re.compile(rf"(?<![\w@$]){''.join(letters)}(?![\w@$])")
 
 
 def _is_ordinary_spelling(word: str) -> bool:
