@@ -72,7 +72,7 @@ def measure_kendall(a: RankedRewards, b: RankedRewards) -> np.ndarray:
     taus = []
     for x, y in _select_groups_with_signal(a, b):
         agreement = (x * y).sum((1, 2))  # pairs in the same order minus pairs in the opposite order
-        decided_by_x = np.abs(x).sum((1, 2))  # pairs that are no ties
+        decided_by_x = np.abs(x).sum((1, 2))  # pairs that are not tied
         decided_by_y = np.abs(y).sum((1, 2))
         taus.append(compute_tau_b(agreement, decided_by_x, decided_by_y))
     return np.concatenate(taus)

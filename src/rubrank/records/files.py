@@ -90,7 +90,7 @@ def read_records(path: str | Path) -> Iterator[GroupRecord]:
     Raises InvalidInput at once if there is no such file, and BadTable with file and line for a line that is not a
     record when that line is reached.
     """
-    # The iteration is in a function of its own: in a generator, files would be looked for only at the first record.
+    # Another function yields: a generator would look for the files only when its first record is taken.
     return _read_files(find_record_files(Path(path)))
 
 

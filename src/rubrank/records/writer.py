@@ -5,20 +5,20 @@
     writer.wait()                        returns when all is on disk, or raises
 
 The records of one call of `write` are a batch, which is written whole or not at all. If that fails, for example because
-the disk is full, `InvalidInput` is raised. From then on no other batch is written, as it would follow a hole:
+the disk is full, `InvalidInput` is raised. Then no further batch is written, because the file would have a gap:
 
     without a thread    the `write` that failed raises, and so does every later call, with one exception: a `write` of
                         the same groups tries again. If it works, the failure is over.
     with a thread       a later `write` or `wait` raises, and so does every call after it. Batches that were handed over
-                        in the meantime are lost too, so trying one of them again would not close the hole.
+                        in the meantime are lost too, so trying one of them again would not close the gap.
     `reset`             ends the failure in both cases. A resumed run calls it, cuts the file back to the step at which
-                        it resumes, and makes the later records again. The service calls it too: it gives out no rewards
-                        for the batch that failed, so there is no hole.
+                        it resumes, and makes the later records again. The service calls it too: it returns no rewards
+                        for the failed batch, so no records are missing.
 
-Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
-a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
-it is logged once (the daily limit once a day). The size at the start of a day is kept in a hidden file beside the
-records, so that a run which is restarted on the same day has no new allowance.
+Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which
+takes a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete.
+Reaching it is logged once (the daily limit once a day). The size at the start of a day is kept in a hidden file beside
+the records, so that a run that is restarted on the same day gets no new allowance.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class RecordWriter:
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
         batch = list(records)
-        # Without a thread, the batch that failed may be tried again; any other would follow a hole.
+        # Without a thread, the batch that failed may be tried again; any other batch would leave a gap before it.
         if self.recording.background or _label_groups(batch) != self._failed_groups:
             self._raise_failure()
         if not self.recording.texts or self._is_full():
@@ -196,7 +196,7 @@ class RecordWriter:
             )
 
     def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
-        # After a failure nothing more is written: it would follow a hole in the records.
+        # After a failure nothing more is written, because the records would have a gap.
         if self._failure is None:
             self._append(file, records)
 

@@ -5,13 +5,16 @@
     result.curve                                            share escalated → agreement and cost
     result.settings()                                       escalate and calibration, for the file of judges
 
-No judge is called here: both tables come from cached replies (`replay_judges` grades from the cache of a cascade's two
-judges). The better judge is the reference. The cheap judge decides a cell if its margin reaches the threshold; other
-cells are escalated, and count as agreement. Cells that the better judge did not answer are left out; those that the
-cheap one did not answer are always escalated.
+A cell is one rollout on one criterion. Its margin says how sure the cheap judge is: by how much its likeliest score is
+more probable than the next, such as 0.4 for 70% and 30%.
 
-Probabilities are calibrated by isotonic regression before margins are taken, unless `isotonic` is false. The error
-after it is measured on groups that it was not fitted to (two halves, each with the other's fit).
+No judge is called here: both tables come from cached replies (`replay_judges` grades from the cache of a cascade's two
+judges). The better judge is the reference. The cheap judge decides a cell if its margin reaches the threshold. Other
+cells are escalated to the better judge, so they count as agreement. Cells that the better judge did not answer are left
+out. Cells that the cheap judge did not answer are always escalated.
+
+Unless `isotonic` is false, probabilities are calibrated by isotonic regression before margins are taken. The error
+after calibration is measured on groups that it was not fitted to: each half of the groups with the fit of the other.
 """
 
 from __future__ import annotations
@@ -190,7 +193,7 @@ def replay_judges(
         better.append(fallback.model_copy(update=names))
     tables = []
     for judge_list in (cheap, better):
-        # A reply that is not in the cache is missing, however many there are.
+        # A reply that is not in the cache is missing; any number of them is accepted.
         update = {"judges": tuple(judge_list), "cache_only": True, "most_missing": 1.0}
         only_cached = loaded.model_copy(update=update)
         tables.append(grade(rollouts, rubric, judges=only_cached, columns=columns))
@@ -265,7 +268,7 @@ def _fit_knots(cells: Sequence[_Cell]) -> Knots:
     if not len(stated):
         return ()
     knots = fit_isotonic(stated.tolist(), observed.tolist())
-    # Rounded as they are written, so that margins are measured with what the cascade will apply.
+    # Rounded to the digits that the file of judges gets, so that margins are measured with what the cascade will apply.
     return tuple((round(probability, 4), round(frequency, 4)) for probability, frequency in knots)
 
 
@@ -307,7 +310,8 @@ def _measure_margins(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the margin of every cell (−1 without an answer), and whether the cheap judge agrees with the better one.
 
-    On a range both give means, which are hardly ever equal: there they agree if the same level is nearest to both.
+    On a continuous range both judges give means, which are almost never equal. There they agree if the same level is
+    nearest to both.
     """
     is_range = not criterion.domain.values
     levels = np.array(sorted({value for cell in cells for value, _ in cell.distribution}))
@@ -336,7 +340,7 @@ def _find_threshold(
 ) -> tuple[float, float, float]:
     """Return the smallest threshold for the target agreement, the share of cells below it, and the agreement."""
     uncertain = np.unique(margins[(margins > 0.0) & (margins < 1.0)]).tolist()
-    # A threshold of 1 would escalate certain answers, too. The last candidate escalates all others.
+    # A threshold of 1 would also escalate certain answers. The last candidate escalates all but these.
     highest = uncertain[-1] if uncertain else 0.0
     for threshold in (0.0, *uncertain, (highest + 1.0) / 2.0):
         escalated = margins < threshold

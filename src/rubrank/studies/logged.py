@@ -134,7 +134,7 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
 
 
 def _read_record_file(source: str | Path) -> Logged:
-    """Read a file of records: the first record of each group and step, whatever its rule."""
+    """Read a file of records: the first record of each group and step, of any rule."""
     first_records: dict[tuple[int | None, str], GroupRecord] = {}
     for record in read_records(source):
         first_records.setdefault((record.step, record.group), record)

@@ -241,15 +241,13 @@ def run_rule(
     return np.concatenate([apply_rule(new_rule, part).reward for part in split_steps(batch, step)])
 
 
-def _make_new_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
-    """Return the rule of a name, or a copy of a rule that shares no memory with it."""
+def _make_new_rule(rule: str | Rule, options: FuseOptions | None = None) -> Rule:
+    """Return the rule of a name with these options, or a copy of a rule that shares no memory with it.
+
+    The copy of a rule of the library has an empty memory; the copy of another rule keeps what it has learnt.
+    """
     if isinstance(rule, str):
         return make_fuse_rule(options or FuseOptions(), rule)
-    return _copy_rule(rule)
-
-
-def _copy_rule(rule: Rule) -> Rule:
-    """Return the rule with an empty memory if it is of the library; another rule keeps what it has learnt."""
     if not isinstance(rule, Stateful):
         return rule  # it does not learn
     if not is_dataclass(rule) or not is_from_library(rule):
@@ -259,8 +257,8 @@ def _copy_rule(rule: Rule) -> Rule:
         value = getattr(rule, field.name)
         if isinstance(value, RunningEstimate | RecentScores):
             new_values[field.name] = type(value)()
-        elif isinstance(value, Rule):  # the rule inside of a gate, of control or of a composition
-            new_values[field.name] = _copy_rule(value)
+        elif isinstance(value, Rule):  # the rule inside a gate, a control or a composition
+            new_values[field.name] = _make_new_rule(value)
     # `replace` also gives the copy an empty `memory`, because that is no argument of the rules that have one.
     return replace(rule, **new_values)
 
@@ -381,7 +379,7 @@ def _centre_in_groups(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 #     GeneralQuality^2                 squared
 #     UniLLM=0:0,0.2:1,1:100           level by level
 #
-# The declared domain and the margins stay as they are, because the rule does not know of the change. With a margin
+# The declared domain and the margins do not change, because the rule does not know of the new scale. With a margin
 # above 0 a new scale may therefore change which rollouts tie.
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -404,7 +402,7 @@ class Transform:
         return ScoreTable(tuple(self._map_group(group) for group in table.groups))
 
     def _map_group(self, group: GroupScores) -> GroupScores:
-        """Return the group with the criterion's scores mapped; a group without the criterion stays as it is."""
+        """Return the group with the criterion's scores mapped; a group without the criterion is not changed."""
         if self.criterion not in group.names:
             return group
         k = group.names.index(self.criterion)
@@ -449,7 +447,7 @@ def parse_transform(text: str) -> Transform:
 
 
 def _read_number(text: str) -> float:
-    """Return a finite number; raises ValueError if the text is none."""
+    """Return a finite number; raises ValueError for any other text."""
     number = float(text)
     if not np.isfinite(number):
         raise ValueError

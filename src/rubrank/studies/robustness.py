@@ -49,7 +49,7 @@ def _map_steeply(unit: np.ndarray) -> np.ndarray:
     return np.asarray(100.0 * np.sign(unit) * np.abs(unit) ** _STEEP_EXPONENT)
 
 
-# Scores below the domain are below 0 here; with their sign kept, the maps keep the order there, too.
+# Scores below the domain are below 0 here. The maps keep the sign, so they keep the order of these scores too.
 MAPS: Mapping[str, Map] = {
     "× 10": lambda unit: unit * 10.0,
     "0, 0.2, 1 → 0, 1, 100": _map_steeply,

@@ -284,7 +284,7 @@ def read_ratings(
     """Replace ratings by their numbers among all different values; None and NaN are not rated.
 
     owner: the function that messages name. texts: whether ratings may be texts.
-    Raises InvalidInput if there are fewer than two raters, and for ratings that are no finite numbers.
+    Raises InvalidInput if there are fewer than two raters, and for ratings that are not finite numbers.
     """
     cells = _stack_cells(owner, ratings)
     # Only NaN differs from itself; texts and numbers may be mixed, so np.isnan cannot be used.
@@ -393,7 +393,9 @@ def kendall(
     seed: int = 0,
 ) -> Estimate:
     """Return Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
-    return _estimate_correlation("kendall", a, b, clusters, bootstrap, seed)
+    x, y = _read_pair("kendall", a, b)
+    resampling = make_resampling("kendall", len(x), clusters, bootstrap, seed)
+    return resampling.estimate(make_correlation_measure(x, y, resampling, "kendall"))
 
 
 @only_our_errors
@@ -406,7 +408,9 @@ def kendall_within(
     seed: int = 0,
 ) -> Estimate:
     """Return the mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
-    return _estimate_correlation("kendall_within", a, b, groups, bootstrap, seed)
+    x, y = _read_pair("kendall_within", a, b)
+    resampling = make_resampling("kendall_within", len(x), groups, bootstrap, seed)
+    return resampling.estimate(make_within_measure(x, y, resampling))
 
 
 @only_our_errors
@@ -422,24 +426,15 @@ def spearman(
 
     Units that one of the two did not rate (NaN) are left out.
     """
-    return _estimate_correlation("spearman", a, b, clusters, bootstrap, seed)
+    x, y = _read_pair("spearman", a, b)
+    resampling = make_resampling("spearman", len(x), clusters, bootstrap, seed)
+    return resampling.estimate(make_correlation_measure(x, y, resampling, "spearman"))
 
 
-def _estimate_correlation(
-    owner: Literal["kendall", "kendall_within", "spearman"],
-    a: ArrayLike,
-    b: ArrayLike,
-    clusters: Clusters,
-    bootstrap: int,
-    seed: int,
-) -> Estimate:
-    """Check the arguments of a public function, whose name is `owner`, and compute what it is named after."""
-    # None becomes NaN, which is left out.
+def _read_pair(owner: str, a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of two raters, with NaN for None; raises InvalidInput unless there are as many of both."""
     x, y = _read_numbers(owner, _stack_cells(owner, [np.asarray(a), np.asarray(b)]))
-    resampling = make_resampling(owner, len(x), clusters, bootstrap, seed)
-    if owner == "kendall_within":
-        return resampling.estimate(make_within_measure(x, y, resampling))
-    return resampling.estimate(make_correlation_measure(x, y, resampling, owner))
+    return x, y
 
 
 def make_correlation_measure(

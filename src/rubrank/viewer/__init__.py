@@ -6,16 +6,16 @@ Both show the same page, `assets/index.html`. It asks a data source for what it 
     rubrank report    the same JSON is packed into the HTML file      report.py
 
     sources.py              turns scores and rollouts into records first
-    group_data.py           one group: what is noteworthy about it, scores, utilities, outcomes, explanations, texts
+    group_data.py           one group: noteworthy states, scores, utilities, outcomes, explanations, texts
     index.py                one row per group: what lists, filters and curves need
     changes.py              one group under another rule, or with other weights, gates or λ
     labels.py               verdicts that a person accepted or corrected on the page
     summary.py              figures over all groups: counts, gates, rules
     criteria_summary.py     … of criteria and their conflicts
     attribute_summary.py    … of attributes such as length
-    figures.py              what these figures are made of
+    figures.py              what all three need: a group as arrays, means, distributions
 
-Drafted rubrics have a page of their own (`rubrank.drafting.page`), over the same server.
+Drafted rubrics have a separate page (`rubrank.drafting.page`) on the same server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures that a summary is made of: a record as arrays, means with intervals, distributions, counts of reasons.
+"""What all parts of a summary need: a record as arrays, means with intervals, distributions, counts of reasons.
 
     group = GroupArrays(record)
     group.scores         (G, C), NaN = missing
@@ -103,7 +103,7 @@ def list_pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compute_column_means(values: np.ndarray) -> np.ndarray:
-    """Return the mean of every column over what is present; NaN for an empty column."""
+    """Return the mean of every column, without missing values; NaN for a column that has none."""
     present = ~np.isnan(values)
     total = np.where(present, values, 0.0).sum(0)
     return np.where(present.any(0), total / np.maximum(present.sum(0), 1), np.nan)

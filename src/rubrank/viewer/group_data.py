@@ -8,9 +8,9 @@
 Explanations are written here, by `rubrank.fusion.explain`, and shipped as text. Outcomes are one letter per opponent:
 W wins, T ties, L loses, "." was not compared.
 
-States say what is noteworthy about a group, as bits that the page filters by. The functions about states take a
-`GroupRecord` or anything with the same fields. They use plain Python, which is faster than arrays for groups of this
-size: the viewer looks at up to 100,000 of them.
+States are bits for what is noteworthy about a group; the page filters by them. The functions about states take a
+`GroupRecord` or anything with the same fields, such as the light records of run.py. They use plain Python, which is
+faster than arrays for groups of this size: the viewer looks at up to 100,000 of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TITLE_LENGTH = 110
 _NO_JUDGE_ASKED = (NEEDS_JUDGE, NOT_ASKED)
 # Keys of messages and calls that are never cut.
 _NOT_TEXT = ("role", "name")
-# Enough for the page to round a number as Python does.
+# Enough digits for the page to round a number to the same text as Python does in explanations.
 _DECIMALS = 7
 # Levels of a judge's distribution that are shown, the likeliest ones.
 _MOST_LEVELS = 5
@@ -329,7 +329,7 @@ def _describe_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_value(value: Any) -> str:
-    """Return a text as it is, anything else as JSON: indented if it is long."""
+    """Return a text unchanged, and anything else as JSON, indented if it is long."""
     if value is None:
         return ""
     if isinstance(value, str):

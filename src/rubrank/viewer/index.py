@@ -153,7 +153,7 @@ class Index:
         self._add(fact, record.group, make_title(record.prompt))
 
     def add_unreadable(self, why: str) -> None:
-        """Add a line that is not a record. It has no step, rule, criteria and prompt."""
+        """Add a line that is not a record: it has no step, rule, criteria or prompt."""
         self.unreadable.append((len(self), why))
         fact = {
             "group": len(self),
@@ -268,7 +268,7 @@ _RATES = {
 def _list_values(
     index: Index, facts: pl.DataFrame, column: str, **more_rates: pl.Expr
 ) -> pl.DataFrame:
-    """Return every value of these groups in a row of its own: first the rates, then criteria and attributes.
+    """Return one row for every value of these groups: first the rates, then criteria and attributes.
 
         name                     value  kind         prompt
         "groups without signal"  0.0    "run"        "5f0c…"
@@ -319,7 +319,7 @@ def make_curves(index: Index) -> dict[str, Any]:
         # A frame for each curve, with a row for each of its points.
         curves_of_kind = means.filter(kind=kind).partition_by("name", maintain_order=True)
         if kind == "run":
-            # A curve that is zero throughout says nothing: no judges, no gate.
+            # A rate that is zero throughout is not worth a curve: the run has no judges, or no gate.
             curves_of_kind = [curve for curve in curves_of_kind if (curve["mean"] != 0.0).any()]
         else:
             curves_of_kind.sort(key=lambda curve: -int(curve["groups"].sum()))
@@ -387,7 +387,7 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
     for row in figures.iter_rows(named=True):
         variance = row.pop("variance")
         row["half"] = compute_half_width(row["prompts"], row["difference"], variance)
-        # A rate that is zero in both runs says nothing: no judges, no gate.
+        # A rate that is zero in both runs is not worth a row: they have no judges, or no gate.
         if row["kind"] != "run" or row["first"] or row["second"]:
             rows.append(row)
     return {"prompts": len(first_facts), "rows": rows}

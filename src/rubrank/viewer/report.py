@@ -8,14 +8,14 @@ memory until the file is written.
 
     <style> … </style>  skeleton  <script type="application/gzip" id="data-…">block</script> …  <script> code </script>
 
-A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
-content policy allows its own script and style by their hashes, and inline images: no other script, no network.
+A block is gzip in base64, whose letters cannot end a script or begin a tag, so no response can inject markup. The
+page's content policy allows its own script and style by their hashes, and inline images: no other script, no network.
 
 Groups are packed 64 to a block, with each text cut to `text_limit` characters. If these blocks take more than
 `budget_mb`, all texts are cut to a lower limit, until they fit; numbers, reasons and explanations are never cut.
 
-Scored runs of `eval` become the same page with its Benchmarks alone (`write_evaluation_report`); drafted rubrics have
-a page of their own (`write_draft_report`).
+Scored runs of `eval` become the same page with its Benchmarks alone (`write_evaluation_report`); drafted rubrics become
+another page (`write_draft_report`).
 """
 
 from __future__ import annotations
@@ -270,9 +270,9 @@ class Packer:
     def _fit_budget(self) -> None:
         """Lower the limit and pack everything again until the blocks fit the budget."""
         while self._size > self._budget and self.text_limit > 0:
-            # If blocks held nothing but texts, their size would be proportional to the characters in them, and this
-            # number of characters would fit. Blocks also hold numbers, which are never cut, so this limit is not too
-            # low, but it may be too high. Then the next round lowers it further.
+            # If blocks held only texts, their size would be proportional to the characters in them, and this number of
+            # characters would fit. Blocks also hold numbers, which are never cut, so this limit may be too high. Then
+            # the next round lowers it further.
             lengths = np.sort(np.minimum(self._lengths, self.text_limit))
             fitting_characters = float(lengths.sum()) * self._budget / self._size
             limit = find_limit(lengths, fitting_characters)

@@ -9,9 +9,10 @@
     GET /api/evaluation      benchmarks                   GET /api/export      groups as CSV or JSON lines
     POST /api/label          accept or correct a verdict
 
-Every response forbids scripts, styles and connections other than its own. A request under another host name is
-refused, so that no web page can reach the server through a name of its own (DNS rebinding). Labels are taken as JSON
-only, which a page of another origin cannot send. Beyond this machine a token is needed.
+The headers of every response allow only the page's own scripts, styles and connections. Requests for another host name
+are refused, so that no website can point its own name at this server to read from it (DNS rebinding). Labels are
+accepted only as JSON, which a page of another origin cannot send. If the server can be reached from other machines,
+requests need a token.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _COOKIE = "rubrank-view"
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 # Characters of a text: unlike a report, the server cuts none that a model could have written.
 _WHOLE_TEXT = 10_000_000
-# Groups with the same prompt that are listed; each comes with its best response, so the answer needs a bound.
+# Groups with the same prompt that are listed. Each comes with its best response, so the size must be bounded.
 _MOST_SAME = 60
 # Prompts of two runs that are listed, by the size of their difference.
 _MOST_COMMON = 200
@@ -104,7 +105,7 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C. on_ready is called with the address once it is known.
 
-    options: how sources are read that are not records. labels: the file that labels are written to.
+    options: how to read sources that are not records. labels: the file that labels are written to.
     Raises InvalidInput for a source that cannot be shown, and if no port is free.
     """
     label_file = None if labels is None else LabelFile(labels)
@@ -246,7 +247,7 @@ class AccessMiddleware:
 
     def _refuse(self, request: Request) -> Response | None:
         """Return the response to a request that may not pass; None if it may."""
-        # A page of another site may let its own name point to this machine; the Host header then has that name.
+        # Another site may point its own name at this machine; the Host header then has that name.
         host = request.headers.get("host", "").rsplit(":", 1)[0]
         if self.hosts and host not in self.hosts:
             return Response("This address is not served here.", 400)
@@ -482,7 +483,7 @@ class ViewerApi:
         return self._compute_once(_compute_summary, self._find_run(request))
 
     def export(self, request: Request) -> Any:
-        """Return groups as a file: a row per rollout as CSV, or the records as they are.
+        """Return groups as a file: CSV with a row per rollout, or the unchanged records.
 
         The parameter `groups` lists them, such as "0-59,61"; without it, all are exported.
         """

@@ -1,12 +1,12 @@
-"""Turn what `rubrank view` and `rubrank report` are given into records: scores, rollouts, training folders.
+"""Turn the sources of `rubrank view` and `rubrank report` into records: scores, rollouts, training folders.
 
     records, a training folder     shown as they are; `view` reads them as they grow (run.py)
     scores                         fused as the options say, as `rubrank record` does
     rollouts and a rubric          graded and fused; `view` shows the first groups while it grades the rest
     a scored run of `eval`         benchmarks with intervals; it has no groups
-    drafted rubrics                a page of their own (server.py)
+    drafted rubrics                shown on a separate page (server.py)
 
-What `view` fuses is kept in a temporary file of records, which is read like any other and removed at the end.
+`view` writes what it fuses to a temporary file of records, which is read like any other and removed at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SHOWN_AS_THEY_ARE = {
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How sources are read that are not records."""
+    """How to read sources that are not records."""
 
     verb: Literal["view", "report"] = "view"
     """The verb that reads them, for errors."""
@@ -115,7 +115,7 @@ def _read_scores_or_rollouts(
 ) -> Logged | list[Group]:
     """Return the scores of a file, or its rollouts if it has no scores.
 
-    Raises InvalidInput if the rollouts cannot be graded for want of a rubric, and for options that have no effect.
+    Raises InvalidInput for rollouts without a rubric to grade them by, and for options that have no effect.
     """
     problem: RubrankError | None = None
     # With a rubric, `view` grades what it is given; a report of scores lists the weaknesses of their rubric.

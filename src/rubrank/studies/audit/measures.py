@@ -129,7 +129,7 @@ def measure_consistency(
             equal += x == y  # False if one of them is NaN
         share = ratio_measure(resampling.sum_by_cluster(equal), resampling.sum_by_cluster(pairs))
         identical.append(resampling.measure(share))
-    # Criteria have different scales, and shares of wins, which replace the scores of compared responses, are no scores.
+    # There is no deviation over all criteria, whose scales differ, nor of compared responses, which have no scores.
     deviation = Estimate(math.nan)
     was_compared = any(column == k for run in runs for _, column in run.outcomes)
     if k is not None and not was_compared:
@@ -261,7 +261,7 @@ def _count_positions(cases: Cases) -> dict[str, dict[str, tuple[float, int]]]:
 
 
 def _read_count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:
-    """Return a pair (wins, comparisons) that the caller passed; raises InvalidInput if it is none."""
+    """Return a pair (wins, comparisons) that the caller passed; raises InvalidInput for anything else."""
     try:
         wins = float(pair[0])
         comparisons = int(pair[1])

@@ -1,4 +1,4 @@
-// What the page shows, as the part of the address behind #: a link opens the same run, group, rollout, changes and filters.
+// The state of the page in the part of its address behind #: a link opens the same run, group, rollout, changes and filters.
 
 export const FILTERS = ["query", "state", "criterion", "score", "value", "step", "rule_filter", "sort"];
 const ADDRESS_KEYS = [

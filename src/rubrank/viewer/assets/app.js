@@ -1,4 +1,4 @@
-// The page: what is shown follows the address, and is drawn again while records are being written.
+// The page: it shows what the address says, and draws it again when records were added.
 
 import { readAddress, writeAddress } from "./address.js";
 import { drawCompare } from "./compare.js";
@@ -138,7 +138,7 @@ class App {
     return JSON.stringify(this.runs.map((run) => [run.version, run.epoch]));
   }
 
-  /** Change what is shown. quietly: without a step in the browser's history. */
+  /** Change the address, and with it what is shown. quietly: without a new entry in the browser's history. */
   async navigate(changes, quietly) {
     this.address = { view: this.view, ...this.address, ...changes };
     for (const [key, value] of Object.entries(this.address)) {

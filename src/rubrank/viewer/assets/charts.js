@@ -264,7 +264,7 @@ function makeScale(points, options) {
   low -= padding;
   high += padding;
   if (options.notNegative) low = Math.max(0, low);
-  if (options.percent) { // a share cannot leave 0…100%, whatever its interval says
+  if (options.percent) { // a share cannot leave 0…100%, but its interval can
     low = Math.max(0, low);
     high = Math.min(1, high);
   }

@@ -28,7 +28,7 @@ export async function drawCompare(section, runs, app) {
     sharedView(shared, runs, first, second));
 }
 
-/** The two runs of the address; at first the first two. */
+/** The two runs that the address names, by default the first two. */
 function chosenRuns({ address, runs }) {
   const isRun = (number) => number !== undefined && number < runs.length;
   return {
@@ -37,7 +37,7 @@ function chosenRuns({ address, runs }) {
   };
 }
 
-/** Second minus first on the same prompts, with intervals: what is surely different comes first. */
+/** Second minus first on the same prompts, with intervals; the most certain differences come first. */
 function differenceView({ prompts, rows }, firstName, secondName) {
   if (!prompts) return h("p", { class: "muted" }, "The two runs share no prompt so far, so only their curves can be compared.");
   const lead = `${secondName} minus ${firstName}: mean over ${plural(prompts, "shared prompt")}, each at the last step that used it, with its 95% interval.`;

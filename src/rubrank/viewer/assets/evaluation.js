@@ -26,7 +26,7 @@ export function drawEvaluation(section, evaluation) {
   }));
   replaceChildren(section,
     h("h2", {}, "Benchmarks"),
-    h("p", { class: "lead" }, "Points out of 100; the line on a bar is its 95% interval over items. A capability's average is that of its benchmarks that were run, and has no interval. A dash means that it was not run."),
+    h("p", { class: "lead" }, "Points out of 100; the line on a bar is its 95% interval over items. The average of a capability is over those of its benchmarks that were run, and has no interval. A dash means: not run."),
     h("div", { class: "bar-cards" }, charts),
     sortableTable({ caption: "Benchmarks and capabilities", rows, columns: [model, ...points] }),
     curves.length > 0 && [h("h3", {}, "Over training"), h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.name, [curve])))],

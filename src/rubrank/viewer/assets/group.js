@@ -146,7 +146,7 @@ function groupChips(group) {
     group.flags.filter((flag) => flag !== "no signal").map((flag) => chip(flag, "plain")));
 }
 
-/** What is noteworthy about a group; `all`: with what the list has no room for. */
+/** Chips for the noteworthy states of a group; all: also those that the list has no room for. */
 export function stateChips({ states, stopped }, all) {
   const has = (state) => Boolean(states & STATE[state]);
   return [

@@ -1,5 +1,5 @@
-// Rewards of a group with other weights, or without some hard gates, computed in the page: for reports, which have no server.
-// Only where that is exact: a rule whose reward is a weighted sum of values in the file, stretched to 0…1, then gated.
+// Rewards of a group with other weights, or without some hard gates, computed in the page: a report has no server.
+// Only for rules for which that is exact: the reward is a weighted sum of values in the file, stretched to 0…1, then gated.
 
 import { isNumber, sum } from "./numbers.js";
 
@@ -8,7 +8,7 @@ const SMALLEST_SPREAD = 1e-9; // relative to the largest term: below it only rou
 const LIFTS = [0.25, 0]; // of our gates: the usual one, and the paper's
 const NEEDS_SERVER = "A report cannot compute this. Open the records with `rubrank view`.";
 
-/** The lift of the gate with which the recorded rewards come out; null if they do not: then nothing can be recomputed. */
+/** The lift of the gate that gives the recorded rewards; null if none does, and then nothing can be recomputed. */
 export function findLift(group) {
   if (!group.values) return null;
   const weights = group.criteria.slice(0, group.ranked).map((criterion) => criterion.weight);
@@ -17,7 +17,7 @@ export function findLift(group) {
   return LIFTS.find(reproduces) ?? null;
 }
 
-/** The group with the changes, as the server would answer; what cannot be computed here is said in its notes. */
+/** The group with the changes, as the server would answer; its notes name what cannot be computed here. */
 export function recomputeGroup(group, changes) {
   const ranked = group.criteria.slice(0, group.ranked);
   const recorded = {

@@ -1,4 +1,4 @@
-// What is shown, as a file: rows as CSV or JSON, a plot as SVG or PNG. Everything is made in the browser.
+// Saves what is shown as a file: rows as CSV or JSON, a plot as SVG or PNG. Everything is made in the browser.
 
 import { h } from "./dom.js";
 

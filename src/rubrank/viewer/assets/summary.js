@@ -1,4 +1,4 @@
-// The figures of a run: what to look at first, then criteria, conflicts, length and form, gates and rules in full.
+// The figures of a run: what to look at first, then an overview, criteria, conflicts, length and form, gates and rules.
 
 import { bars, lineChart, meter, whiskers } from "./charts.js";
 import { add, choice, h, replaceChildren, tile } from "./dom.js";
@@ -46,7 +46,7 @@ function samplingNote(sampled) {
 
 const FIRST_FINDINGS = 3;
 
-/** Findings with what to do about them (the others folded), then groups that deserve a look, each with a way to them. */
+/** The first findings with their actions, the others folded; then buttons that list the groups worth a look. */
 function drawFirstLook(section, data, showGroups) {
   const findings = data.findings || [];
   const { overview, gates } = data;
@@ -80,7 +80,7 @@ function drawOverview(section, data) {
       h("div", { class: "card" },
         h("h3", {}, "Rewards within groups"),
         bars(overview.rewards, "Distribution of reward", true),
-        h("p", { class: "muted" }, "A reward is relative to its group: over a run its mean says nothing about progress. Look at the criteria over the steps.")),
+        h("p", { class: "muted" }, "A reward is relative to its group, so the mean reward of a run says nothing about progress. Look at the criteria over the steps instead.")),
       h("div", { class: "card" },
         h("h3", {}, "What the records say"),
         judgingFacts(overview.judging),
@@ -118,7 +118,7 @@ function ruleTile(data) {
   return tile("Rule", rules[0], others > 0 ? `compared with ${plural(others, "other")}` : "no other to compare with");
 }
 
-/** Criteria as replicates: how far they say the same, and the standard error of what they say together. */
+/** How much the criteria agree, and the standard error of their weighted sum, with the criteria as replicates. */
 function agreementTile({ agreement, agreement_groups: groups, error }) {
   if (!groups) return tile("Agreement", "–", "needs two criteria that tell rollouts apart");
   return tile("Agreement", number(agreement), `mean of ${plural(groups, "group")}; standard error of the sum ${number(error)}`);
@@ -208,7 +208,7 @@ function drawCriteria(section, data, showGroups) {
   add(section,
     h("p", { class: "lead" }, `A criterion that ties all rollouts has no effect. Its effective weight is its share of ${share}, which may differ a lot from its nominal weight.`),
     sortableTable({ caption: "Criteria", columns, rows, detail: (row) => criterionDetail(row, showGroups) }),
-    leftOut > 0 && h("p", { class: "muted" }, `${count(leftOut)} criteria that fewer groups ask for are not shown.`));
+    leftOut > 0 && h("p", { class: "muted" }, `${count(leftOut)} criteria of fewer groups are not shown.`));
 }
 
 function criterionName(row) {
@@ -253,7 +253,7 @@ function reasonList(reasons) {
 
 function drawConflicts(section, { names, tau, groups, left_out: leftOut }, allGroups) {
   if (names.length < 2) {
-    add(section, h("p", { class: "muted" }, "A single criterion cannot conflict."));
+    add(section, h("p", { class: "muted" }, "There is only one criterion, so there are no conflicts."));
     return;
   }
   const body = h("div", {});
@@ -266,7 +266,7 @@ function drawConflicts(section, { names, tau, groups, left_out: leftOut }, allGr
     h("p", { class: "lead" }, lead),
     choice("Pairs seen in at least", thresholds.map((n) => [String(n), plural(n, "group")]), start, draw),
     body,
-    leftOut > 0 && h("p", { class: "muted" }, `The ${names.length} criteria that most groups ask for; ${count(leftOut)} others are not shown.`));
+    leftOut > 0 && h("p", { class: "muted" }, `The ${names.length} criteria of the most groups; ${count(leftOut)} others are not shown.`));
   draw(start);
 }
 
@@ -374,9 +374,9 @@ function gammaCard({ attributes, criteria, points, taken, shares }) {
   };
   draw(0);
   const listedShares = shares.map(([criterion, share]) => `${percent(share)} of ${criterion}`).join(", ");
-  const lead = "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its "
-    + "95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that do "
-    + "not tell rollouts apart in a group, or that a program decided, do not count there.";
+  const lead = "γ > 0: responses with more of the attribute win on the criterion more often than their utilities explain. The "
+    + "95% interval is that of the pooled estimate, or that of the mean over groups if each group was fitted by itself. "
+    + "Criteria that tie all rollouts of a group, or that a program decided, do not count there.";
   const options = criteria.map((name, k) => [String(k), name || "all criteria, by weight"]);
   return h("div", { class: "card" },
     h("h3", {}, "Attributes of winning responses: γ"),

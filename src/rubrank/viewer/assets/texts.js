@@ -10,7 +10,7 @@ const MOST_MARKS = 400;
 export function marked(text, query) {
   const words = (query || "").trim();
   if (!words) return [text];
-  // A hyphen must stay as it is: with the flag u, an escaped one is a syntax error.
+  // A hyphen is not escaped: with the flag u, an escaped one is a syntax error.
   const pattern = new RegExp(words.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "giu");
   const pieces = [];
   let end = 0;
