@@ -61,7 +61,7 @@ class CriteriaSummary:
             if row is None:
                 row = _CriterionRow(criterion)
                 self._rows[criterion.name] = row
-            row.scores.frombytes(np.ascontiguousarray(group.scores[:, k]).tobytes())
+            row.scores.extend(group.scores[:, k].tolist())
             row.counts.update(
                 groups=1,
                 rollouts=record.size,

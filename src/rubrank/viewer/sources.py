@@ -89,13 +89,13 @@ class SourceOptions:
 
 
 def read_as_records(
-    source: str, options: SourceOptions, say: Callable[[str], None]
+    source: str, options: SourceOptions, report: Callable[[str], None]
 ) -> str | Iterator[GroupRecord]:
     """Return the source itself if it has records; otherwise the records of its scores or rollouts.
 
     Scores are fused as the options say; rollouts are graded first.
 
-    say: called with a line about the scores that were read.
+    report: called with a line about the scores that were read.
     """
     if is_records(Path(source)):
         options.refuse_options(source, "records")
@@ -106,7 +106,7 @@ def read_as_records(
     if isinstance(content, list):
         return _grade_and_fuse(content, options, workers=None)
     records = _fuse_scores(source, content, options)
-    say(f"{lines[0]} Fused by {make_fuse_rule(options.fusion).name}.")
+    report(f"{lines[0]} Fused by {make_fuse_rule(options.fusion).name}.")
     return records
 
 

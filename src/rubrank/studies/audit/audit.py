@@ -99,7 +99,7 @@ def audit(
     position = measure_position(cases, positions, unmeasured)
     human_raters = None
     if len(cases.humans) > 1:
-        human_raters = measure_consistency(HUMANS, None, cases.humans, cases, resampling)
+        human_raters = measure_consistency(HUMANS, cases.humans, cases, resampling)[-1]
     return Audit(
         judges=tuple(cases.judges),
         criteria=cases.criteria,

@@ -101,26 +101,23 @@ def measure_all_consistency(
                 Unmeasured("self-consistency", name, "one run only: ask the same questions again")
             )
             continue
-        columns = [
-            k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)
-        ]
-        rows += [measure_consistency(name, k, runs, cases, resampling) for k in [*columns, None]]
+        rows += measure_consistency(name, runs, cases, resampling)
     return tuple(rows)
 
 
 def measure_consistency(
-    name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, resampling: Resampling
-) -> Consistency:
-    """Return how alike the runs of one rater are on criterion k; None: the mean over all criteria."""
-    columns = range(len(cases.criteria)) if k is None else [k]
-    identical = []
-    alphas = []
-    for column in columns:
-        ratings = np.stack([run.scores[:, column] for run in runs])
-        alpha = make_alpha_measure(
-            read_ratings(_OWNER, ratings, texts=False), "ordinal", resampling
-        )
-        alphas.append(resampling.measure(alpha))
+    name: str, runs: Sequence[JudgeRun], cases: Cases, resampling: Resampling
+) -> list[Consistency]:
+    """Return how alike the runs of one rater are: on each criterion that it was asked about, then the mean."""
+    rows = []
+    all_identical = []
+    all_alphas = []
+    for k, criterion in enumerate(cases.criteria):
+        if not any(run.asked[:, k].any() for run in runs):
+            continue
+        ratings = np.stack([run.scores[:, k] for run in runs])  # (runs, responses)
+        codes = read_ratings(_OWNER, ratings, texts=False)
+        alpha = resampling.measure(make_alpha_measure(codes, "ordinal", resampling))
         # For each response: how many pairs of runs scored it, and how many of these gave the same score.
         pairs = np.zeros(ratings.shape[1])
         equal = np.zeros(ratings.shape[1])
@@ -128,21 +125,32 @@ def measure_consistency(
             pairs += ~(np.isnan(x) | np.isnan(y))
             equal += x == y  # False if one of them is NaN
         share = ratio_measure(resampling.sum_by_cluster(equal), resampling.sum_by_cluster(pairs))
-        identical.append(resampling.measure(share))
-    # There is no deviation over all criteria, whose scales differ, nor of compared responses, which have no scores.
-    deviation = Estimate(math.nan)
-    was_compared = any(column == k for run in runs for _, column in run.outcomes)
-    if k is not None and not was_compared:
-        ratings = np.stack([run.scores[:, k] for run in runs])
-        deviation = _measure_deviation(ratings, resampling)
-    return Consistency(
+        identical = resampling.measure(share)
+        # If responses were compared, shares of wins stand for their scores: these have no deviation.
+        deviation = Estimate(math.nan)
+        if not any(column == k for run in runs for _, column in run.outcomes):
+            deviation = _measure_deviation(ratings, resampling)
+        rows.append(
+            Consistency(
+                judge=name,
+                criterion=criterion,
+                runs=len(runs),
+                identical=compute_interval(identical),
+                alpha=compute_interval(alpha),
+                deviation=deviation,
+            )
+        )
+        all_identical.append(identical)
+        all_alphas.append(alpha)
+    mean = Consistency(
         judge=name,
-        criterion=None if k is None else cases.criteria[k],
+        criterion=None,
         runs=len(runs),
-        identical=compute_interval(average_draws(identical)),
-        alpha=compute_interval(average_draws(alphas)),
-        deviation=deviation,
+        identical=compute_interval(average_draws(all_identical)),
+        alpha=compute_interval(average_draws(all_alphas)),
+        deviation=Estimate(math.nan),  # the scales of the criteria differ
     )
+    return [*rows, mean]
 
 
 def _measure_deviation(ratings: np.ndarray, resampling: Resampling) -> Estimate:
