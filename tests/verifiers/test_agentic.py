@@ -399,6 +399,30 @@ def test_created_files_modes_and_notes_about_newlines_are_read_as_git_reads_them
     assert apply_patches(parse_diff(german + "\\ Kein Zeilenumbruch am Dateiende.\n"), {"x": "1"}) == {"x": "2"}
 
 
+@pytest.mark.parametrize(
+    ("header", "change"),
+    [
+        (r'"a/\303\251" "b/\303\251"', "new file mode 100644\nindex 0000000..e69de29"),
+        (r'"a/\303\251" "b/\303\251"', "new file mode 100644\n--- /dev/null\n+++ " r'"b/\303\251"'),
+        (r'a/old "b/\303\251"', 'similarity index 100%\nrename from old\nrename to "\\303\\251"'),
+    ],
+)
+def test_names_in_quotes_are_read(header, change):
+    tree = apply_patches(parse_diff(f"diff --git {header}\n{change}\n" + _new("y")), {"old": ""})
+    assert tree.keys() - {"old"} == {"é", "y"}
+
+
+def test_an_empty_file_with_a_name_in_quotes_is_deleted():
+    gone = r'diff --git "a/\303\251 \"x\"" "b/\303\251 \"x\""' + "\ndeleted file mode 100644\n"
+    assert apply_patches(parse_diff(gone + _new("y")), {'é "x"': ""}) == {"y": "x\n"}
+
+
+@pytest.mark.parametrize("name", ["x", "a/x"])
+def test_the_same_prefix_on_both_sides_names_the_file_that_exists(name):
+    diff = "--- a/x\n+++ a/x\n@@ -1 +1 @@\n-1\n+2\n"
+    assert apply_patches(parse_diff(diff), {name: "1\n"}) == {name: "2\n"}
+
+
 def test_fuzz_lets_outer_context_differ():
     diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     with pytest.raises(PatchError):

@@ -104,7 +104,7 @@ _FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 # --- patches ------------------------------------------------------------------------------------------------------
 
 
-@verifier("PatchApplies", family="agentic", version=3)
+@verifier("PatchApplies", family="agentic", version=4)
 def patch_applies(
     rollout: Rollout,
     *,
@@ -148,7 +148,7 @@ def _apply_patch(answer: str, files: dict[str, str], fuzz: int = 0) -> dict[str,
 # --- tests --------------------------------------------------------------------------------------------------------
 
 
-@verifier("TestsPass", family="agentic", domain=UNIT, version=5, cost="process")
+@verifier("TestsPass", family="agentic", domain=UNIT, version=6, cost="process")
 def passes_tests(
     rollout: Rollout,
     *,

@@ -17,6 +17,8 @@ from pathlib import PurePosixPath
 
 # @@ -12,7 +12,8 @@: the first line and the number of lines, before and after; no number means 1
 _HUNK_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+# a/x "b/\303\251", "a/\303\251" b/x: the names of a git header if at least one is in quotes, where \" is no end
+_QUOTED_NAMES = re.compile(r'(?P<old>"(?:[^"\\]|\\.)*"|[^"]+(?= ")) (?P<new>.+)')
 _MOST_HUNKS = 2_000
 _MOST_FILES = 10_000
 _LONGEST_PART = 255  # bytes that file systems accept for one part of a path
@@ -112,14 +114,16 @@ def _add_names(patches: list[FilePatch], old: str | None, new: str | None) -> No
         # "diff --git p q r s": a header from which the names cannot be told. The pair replaces it.
         if last.is_unnamed:
             patches.pop()
-        # "diff --git a/x b/x", then "--- a/x" and "+++ b/x" or "/dev/null": the pair repeats a name of the header.
-        # None is no name: two files that are created one after the other have only that in common.
-        elif ({last.old, last.new} & {old, new}) - {None}:
-            if old is None:
-                last.old = None
-            if new is None:
-                last.new = None
-            return
+        else:
+            # "diff --git a/x b/x", then "--- a/x" and "+++ b/x" or "/dev/null": the pair repeats a name of the header.
+            # None is no name: two files that are created one after the other have only that in common.
+            header_names = {last.old, last.new} - {None}
+            if old in header_names or new in header_names:
+                if old is None:
+                    last.old = None
+                if new is None:
+                    last.new = None
+                return
     patches.append(FilePatch(old, new))
 
 
@@ -151,12 +155,18 @@ def check_name(name: str) -> None:
 def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
     """Parse git's extended header of new, deleted, renamed and copied files. Returns the index of the next line."""
     names = lines[i].removeprefix("diff --git ")
+    # If both names are the same, each is one half: so they can be told apart even if they contain spaces.
     half = (len(names) - 1) // 2
     left = names[:half]
     right = names[half + 1 :]
     old, separator, new = names.partition(" b/")
-    if left[:2] == "a/" and right[:2] == "b/" and left[2:] == right[2:]:
-        patch = FilePatch(left[2:], right[2:])  # "a/x b/x", also if x contains spaces
+    quoted = _QUOTED_NAMES.fullmatch(names) if '"' in names else None
+    if quoted:
+        old = _unquote_name(quoted["old"]).removeprefix("a/")
+        new = _unquote_name(quoted["new"]).removeprefix("b/")
+        patch = FilePatch(old, new)
+    elif left[:2] == "a/" and right[:2] == "b/" and left[2:] == right[2:]:
+        patch = FilePatch(left[2:], right[2:])  # "a/x b/x"
     elif separator:
         patch = FilePatch(old.removeprefix("a/"), new)
     else:
@@ -217,9 +227,11 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     while i < len(lines):
         line = lines[i]
         if _NO_NEWLINE.match(line):
-            for side, signs in ((hunk.before, " -"), (hunk.after, " +")):
-                if sign in signs and side:
-                    side[-1] = side[-1].removesuffix("\n")
+            # It is about the line before it, which has no end of line then; "" if there is no line before it.
+            if sign in (" ", "-"):
+                hunk.before[-1] = hunk.before[-1].removesuffix("\n")
+            if sign in (" ", "+"):
+                hunk.after[-1] = hunk.after[-1].removesuffix("\n")
             i += 1
             continue
         is_complete = len(hunk.before) >= old_count and len(hunk.after) >= new_count
@@ -227,13 +239,14 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
             break
         sign = line[:1] or " "  # some tools strip the space of an empty context line
         content = line[1:] + "\n"
-        if sign in " -":
+        if sign in (" ", "-"):
             hunk.before.append(content)
-        if sign in " +":
+        if sign in (" ", "+"):
             hunk.after.append(content)
         if sign == " ":
             hunk.trail += 1
-            hunk.lead += not has_change
+            if not has_change:
+                hunk.lead += 1
         else:
             hunk.trail = 0
             has_change = True
@@ -258,37 +271,40 @@ def apply_patches(
     """Return the files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
     tree = dict(files)
     for patch in patches:
-        if patch.old and patch.new and not patch.kind:
-            # "--- x.orig" and "+++ x" mean one file: the one that exists.
-            name = patch.new if patch.new in tree else patch.old
-            patch.old = name
-            patch.new = name
-        name = patch.new or patch.old or ""
-        if patch.old is None and patch.new in tree:
+        old = patch.old
+        new = patch.new
+        if old and new and not patch.kind:
+            # "--- x.orig" and "+++ x" mean one file: the one that exists. So do "--- a/x" and "+++ a/x", which are read
+            # as "x" and "a/x": they may have been written for either name.
+            old = new if new in tree else old
+            new = old
+        name = new or old or ""
+        if old is None and new in tree:
             raise PatchError(f"{name}: to be created, but it exists")
-        if patch.old is not None and patch.old not in tree:
-            raise PatchError(f"{patch.old}: no such file")
-        if patch.new not in (None, patch.old) and patch.new in tree:
+        if old is not None and old not in tree:
+            raise PatchError(f"{old}: no such file")
+        if new not in (None, old) and new in tree:
             raise PatchError(f"{name}: the new name exists")
-        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz)
-        if patch.new is None and text:
+        text = _apply_hunks(patch.hunks, name, tree[old] if old else "", fuzz)
+        if new is None and text:
             raise PatchError(
                 f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain"
             )
-        if patch.old is not None and patch.kind != "copy":
-            del tree[patch.old]
-        if patch.new is not None:
-            tree[patch.new] = text
+        if old is not None and patch.kind != "copy":
+            del tree[old]
+        if new is not None:
+            tree[new] = text
     if len(tree) > max(_MOST_FILES, len(files)):
         raise PatchError(f"more than {_MOST_FILES} files")
     folders = {str(folder) for name in tree for folder in PurePosixPath(name).parents}
-    for name in sorted(folders & tree.keys()):
-        raise PatchError(f"{name}: would be both a file and a folder")
+    in_both = sorted(folders & tree.keys())
+    if in_both:
+        raise PatchError(f"{in_both[0]}: would be both a file and a folder")
     return tree
 
 
-def _apply_hunks(patch: FilePatch, text: str, fuzz: int) -> str:
-    """Return the text after all hunks of the patch. Raises PatchError if one does not match."""
+def _apply_hunks(hunks: list[Hunk], name: str, text: str, fuzz: int) -> str:
+    """Return the text of the file `name` after all hunks. Raises PatchError if one does not match."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
     if not lines[-1]:
@@ -303,11 +319,11 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int) -> str:
     content = encode(lines)
     done = 0  # lines of the old text that are already in the result
     shift = 0  # by how many lines the last hunk had moved: the next one has probably moved as far
-    for number, hunk in enumerate(patch.hunks, 1):
+    for number, hunk in enumerate(hunks, 1):
         place = _find_place(content, encode(hunk.before), hunk, done, hunk.start + shift, fuzz)
         if place is None:
             raise PatchError(
-                f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file"
+                f"{name}: hunk {number} (line {hunk.start + 1}) does not match the file"
             )
         at, head, tail = place
         shift = at - head - hunk.start
@@ -332,13 +348,20 @@ def _find_place(
         if not needle:  # nothing to search for: the hunk can only fill an empty file
             return (0, head, tail) if not content and not before else None
         # As in git: a hunk for line 1 matches at the beginning only, one without context after it at the end only.
-        if ignored == 0 and hunk.start == 0:
-            is_there = content == needle if hunk.trail == 0 else content.startswith(needle)
-            place = 0 if is_there and first == 0 else -1
-        elif ignored == 0 and hunk.trail == 0:
-            place = len(content) - len(needle)
-            if place < first or not content.endswith(needle):
-                place = -1
+        # Once context is ignored, it may match anywhere.
+        is_for_beginning = ignored == 0 and hunk.start == 0
+        is_for_end = ignored == 0 and hunk.trail == 0
+        place = -1
+        if is_for_beginning and is_for_end:
+            if first == 0 and content == needle:
+                place = 0
+        elif is_for_beginning:
+            if first == 0 and content.startswith(needle):
+                place = 0
+        elif is_for_end:
+            last_place = len(content) - len(needle)
+            if last_place >= first and content.endswith(needle):
+                place = last_place
         else:
             place = _find_nearest(content, needle, first, expected + head)
         if place >= 0:
