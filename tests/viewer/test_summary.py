@@ -226,6 +226,22 @@ def test_gates_by_hand(record_of: Make) -> None:
     assert (soft["name"], soft["hit"], soft["missing"], soft["reasons"]) == ("Plain", 1, 1, [("# stock phrases", 1)])
 
 
+def test_a_lift_is_no_negative_loss(record_of: Make) -> None:
+    """The two that passed are lifted from 0 and 1 to 0.25 and 1, and the second keeps 0.8 of it; the third had 0.5."""
+    gate = GateRecord(
+        passed=(True, True, False),
+        factor=(1.0, 0.8, 1.0),
+        low_quality=(1.0, 0.8, 1.0),
+        stopped_by=((), (), ("Ends",)),
+        missing=(0, 0, 0),
+        lifted=(0.25, 1.0, 0.0),
+    )
+    criteria = (CriterionData("A"), CriterionData("Ends", layer="global_quality"))
+    scores = {"A": [0.0, 1.0, 0.5], "Ends": [1.0, 1.0, 0.0]}
+    record = record_of(scores, [0.25, 0.8, 0.0], criteria=criteria, gate=gate, ranking=(0.0, 1.0, 0.5))
+    assert counted(GateSummary(), record).summarize()["lost"] == pytest.approx((0.2 + 0.5) / 3)
+
+
 def test_rules_beside_each_other_and_in_records_of_their_own(record_of: Make) -> None:
     beside = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], others={"gdpo": (1.0, 0.5, 0.0)}, group="x")
     first = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], group="y")

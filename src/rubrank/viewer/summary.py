@@ -275,14 +275,18 @@ class GateSummary:
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
         record = group.record
-        if record.gate is None:
+        gated = group.fused.gated
+        if record.gate is None or gated is None:
             return
         stopped, softened = count_gated(record)
         touched = int(stopped > 0 or softened > 0)
         self._counts.update(
             rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched
         )
-        self._lost += float((group.ranking - group.reward).sum())
+        # A stopped rollout loses its whole reward, another one the share that the factor takes. Rewards that passed
+        # are lifted first, so reward minus ranking would be negative for most of them.
+        lost = np.where(gated.passed, gated.lifted * (1.0 - gated.factor), group.ranking)
+        self._lost += float(lost.sum())
         for k in range(group.ranked, len(record.criteria)):
             criterion = record.criteria[k]
             if criterion.layer == "watch":

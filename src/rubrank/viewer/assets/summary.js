@@ -2,7 +2,7 @@
 
 import { bars, lineChart, meter, whiskers } from "./charts.js";
 import { add, choice, h, replaceChildren, tile } from "./dom.js";
-import { count, isNumber, number, percent, plural, signed } from "./numbers.js";
+import { count, fixed, isNumber, number, percent, plural, signed } from "./numbers.js";
 import { heatTable, sortableTable } from "./tables.js";
 
 const CONFLICT = -0.05; // τ below which two criteria pull against each other
@@ -417,7 +417,7 @@ function drawGates(section, gates, showGroups) {
       tile("Stopped", share(gates.stopped), `${plural(gates.stopped, "rollout")}: reward 0`),
       tile("Softened", share(gates.softened), `${plural(gates.softened, "rollout")}: reward multiplied`),
       tile("Groups affected", percent(gates.touched / gates.groups, 1), `${count(gates.touched)} of ${count(gates.groups)}`),
-      tile("Reward lost", isNumber(gates.lost) ? gates.lost.toFixed(3) : "–", "mean over rollouts")),
+      tile("Reward lost", fixed(gates.lost, 3), "mean over rollouts")),
     h("div", { class: "actions" },
       h("button", { type: "button", onclick: () => showGroups({ state: "gated" }) }, "Show the groups affected")),
     h("ul", { class: "gates" }, rows.map((row) => gateRow(row, rateOf(row), largest))));
