@@ -22,11 +22,11 @@ from rubrank.verifiers.agentic.tools import find_best_pairs
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import find_code, find_patch, is_same_output, split_fenced_blocks
 from rubrank.verifiers.shared.json_values import are_equal, is_match, write_canonical
-from rubrank.verifiers.verifier import VERIFIERS, Verdict
+from rubrank.verifiers.verifier import Verdict, find_verifier
 
 
 def verdict(name: str, response: str = "ok", params: dict | None = None, **rollout) -> Verdict:
-    found = VERIFIERS[name]
+    found = find_verifier(name)
     return found.verify(Rollout(response=response, **rollout), found.check_parameters(params or {}))
 
 
@@ -247,7 +247,7 @@ def test_states_too_deep(expected, final, value):
     for _ in range(5000):
         deep = [deep]
     states = {"expected_state": deep if expected == "deep" else 1, "final_state": deep if final == "deep" else 1}
-    found = VERIFIERS["FinalStateMatch"]
+    found = find_verifier("FinalStateMatch")
     rollout = Rollout.model_construct(response="", metadata=states)
     assert found.verify(rollout, found.check_parameters({})).value == value
 
