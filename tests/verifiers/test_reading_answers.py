@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.shared.choices import find_choice
+from rubrank.verifiers.shared.choices import Choice, find_choice
 from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import find_verifier
@@ -336,3 +336,7 @@ def test_sentences_that_answer_the_question(answer, truth, question, right):
 def test_quantities_with_powers_and_chinese_units(answer, truth, right):
     verifier = find_verifier("QuantityMatch")
     assert verifier.verify(Rollout(response=answer), verifier.check_parameters({"truth": truth})).value == right
+
+
+def test_several_options_in_brackets_are_not_called_the_only_one():
+    assert find_choice("I see (A) and also (C) there") == Choice("AC", "the options in brackets")

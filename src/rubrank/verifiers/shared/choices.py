@@ -51,9 +51,9 @@ _AFTER_OPTION = 300  # for the next option of a list: the text of an option is s
 # ---- the patterns of a mention: "A", "(b)", "A, C and D", "ACD" ------------------------------------------------
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
-# Brackets, quotes, Markdown, LaTeX and spaces around a letter
-_OPENING_MARKS = "(（[【「<{\\$*_\"“'‘` \n"
-_OPENING_MARK = r"[(（\[【「<{\\$*_\"“'‘`\s]"
+# Brackets, quotes, Markdown, LaTeX and spaces around a letter: characters to strip, and patterns of one of them
+_OPENING_CHARACTERS = "(（[【「<{\\$*_\"“'‘` \n"
+_OPENING_MARK = rf"[{re.escape(_OPENING_CHARACTERS)}\s]"
 _CLOSING_MARK = r"[)）\]】」>}$*_\"”'’`\s]"
 # What joins two letters: "A, B", "A and B", A和B. One or two of them, for ", and".
 _JOINT = (
@@ -109,15 +109,21 @@ _LONGEST_LABEL = 8  # characters of such a label with its spaces
 
 # ---- what stands after a letter ---------------------------------------------------------------------------------
 
-# ") is clearly correct", 项正确, "が正解": the letter is called right
+# ") is clearly correct", 项正确, "が正解": the letter is called right. Each part but the last may be missing.
 _CALLED_RIGHT = re.compile(
+    # marks that close the mention: ")", "**", ":"
     r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+"
+    # what the letter is: "option", 项, 番
     r"(?:选项|選項|項|项|肢|番|번|option)?\s*+"
+    # a verb: "is", "must be", "seems", "est", "ist"
     r"(?:(?:is|are|was|must be|would be|should be|has to be|seems|looks"
     r"|est|es|é|è|ist|är|er|to|jest|je|là|adalah)\b)?\s*+"
+    # a verb or particle of a language without spaces: 是, が, 은
     r"(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*+"
+    # adverbs and articles: "clearly", "also the", 都
     r"(?:clearly|definitely|thus|therefore|indeed|also|the|my|all|both"
     r"|la|le|el|die|das|a|o|il|auch|aussi|también|最|都|均|也|也是)*\s*+"
+    # "correct", "the best choice", 正确
     rf"(?:{join_patterns('right')})",
     re.IGNORECASE,
 )
@@ -246,15 +252,17 @@ def find_choice(
             or _find_stated(inside, finder)
             or _find_called_right(inside, finder)
         )
-        # A marked value such as \\boxed{33.4} is no letter; "the correct option is B" beside it names one.
-        if letters or not any(map(str.isalnum, inside)):
+        if letters:
             return Choice(letters, reading.how)
+        if not any(map(str.isalnum, inside)):  # an empty mark, such as \\boxed{}: nothing is chosen
+            return Choice("", reading.how)
+        # A marked value such as \\boxed{33.4} is no letter; "the correct option is B" beside it names one.
         extractors = [name for name in extractors if name == "stated"]
     steps: list[tuple[Extractor, Callable[[str, _MentionFinder], str], str]] = [
         ("stated", _find_stated, "the last statement"),
         ("stated", _find_called_right, "what is called right"),
         ("last", _find_on_a_line, "a line of its own"),
-        ("last", _find_in_brackets, "the only option in brackets"),
+        ("last", _find_in_brackets, "the options in brackets"),
         ("last", _find_last_capital, "the last letter"),
     ]
     for extractor, find, how in steps:
@@ -269,11 +277,15 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     statements = find_statements(text)
     letters = ""
     for mention in finder.find_all(text):
-        before = text[max(0, mention.start - _BEFORE_CHOICE) : mention.start].rstrip(_OPENING_MARKS)
+        before = text[max(0, mention.start - _BEFORE_CHOICE) : mention.start].rstrip(
+            _OPENING_CHARACTERS
+        )
         is_stated = bool(_CHOOSE.search(before) or _CORRECTED.search(before))
-        earlier = bisect_right(statements, mention.start)  # number of statements before the letter
-        if earlier:
-            between = text[statements[earlier - 1] : mention.start].strip(_OPENING_MARKS)
+        statements_before = bisect_right(statements, mention.start)
+        if statements_before:
+            between = text[statements[statements_before - 1] : mention.start].strip(
+                _OPENING_CHARACTERS
+            )
             is_stated = is_stated or between.casefold() in _WORDS_BETWEEN
         if not is_stated or _is_word(text, mention) or _is_unit(text, mention):
             continue
@@ -308,9 +320,11 @@ def _is_unit(text: str, mention: _Mention) -> bool:
 def _find_next_option(text: str, mention: _Mention, finder: _MentionFinder) -> str:
     """Return the next option if a list of them begins or goes on here ("A. ①② B. ①③ …"); else ""."""
     sign = text[mention.end : mention.end + 1]
+    if len(mention.letters) != 1 or sign not in _LIST_SIGNS:
+        return ""
     place = finder.options.find(mention.letters)
     next_option = finder.options[place + 1 : place + 2]
-    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or not next_option:
+    if not next_option:  # it is the last one
         return ""
     entry = rf"\s[(（]?{next_option}{re.escape(sign)}\s?\S"
     return next_option if re.search(entry, text[mention.end : mention.end + _AFTER_OPTION]) else ""
@@ -323,7 +337,7 @@ def _find_called_right(text: str, finder: _MentionFinder) -> str:
     for mention in finder.find_all(text):
         if is_denied(text, mention.start, mention.end):
             continue
-        # A small "a" or "i" is more likely a word than an option.
+        # Of the small letters, "a", "i" and "o" are more likely words than options.
         if mention.first.islower() and mention.first not in "bcdefgh":
             continue
         if _CALLED_RIGHT.match(text, mention.end):
@@ -359,7 +373,7 @@ def _read_line(line: str, finder: _MentionFinder) -> str:
     if not rest.strip(")）]】」>}$*_\"”'’`.。!！ "):
         return mention.letters
     sign = line[mention.end : mention.end + 1]
-    if sign in ").:：、）．.】]," and not is_denied(line, 0, mention.end):
+    if sign in ").:：、）．】]," and not is_denied(line, 0, mention.end):
         return mention.letters
     return ""
 
@@ -378,10 +392,10 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     letters = ""
     listed_next = ""  # the option that follows in a list of all options
     for mention in finder.find_all(text):
-        # "I think"; not "I. Paris"
-        is_pronoun = re.match(r"I(?![.):]\s)", text[mention.start : mention.start + 3])
         if not mention.first.isupper() or _is_word(text, mention):
             continue
+        # "I think"; not "I. Paris"
+        is_pronoun = re.match(r"I(?![.):]\s)", text[mention.start : mention.start + 3])
         if is_pronoun and not mention.in_brackets:
             continue
         is_listed = mention.letters == listed_next
