@@ -63,6 +63,20 @@ def test_missing_scores():
     assert findings[0].sentence == "38% of the scores of Judged are missing."
 
 
+def test_responses_that_a_judge_did_not_compare_are_missing_and_not_tied():
+    """In half of the groups it compared nothing; in the others, three of eight responses with nothing."""
+    compared = np.full((GROUPS, 8, 8), np.nan)
+    order = np.arange(5)
+    compared[:6, :5, :5] = 0.5 + 0.5 * np.sign(order[:, None] - order)
+    scores = noise(GROUPS, 8, 2)
+    scores[:, :, 1] = np.nan
+    counts = FindingCounts()
+    for record in records_of(fuse(scores, ["A", "Style"], outcomes={"Style": list(compared)})):
+        counts.add(record)
+    style = counts.criteria["Style"]
+    assert (style.groups, style.tied, style.missing) == (6, 0, 18)
+
+
 def test_a_criterion_against_the_rest():
     scores = noise(GROUPS, 8, 3)
     scores[:, :, 1] = scores[:, :, 0] + 0.1 * noise(GROUPS, 8, seed=1)

@@ -167,10 +167,8 @@ class FindingCounts:
                 self.stopped.update(gates)
 
         outcomes_GGK = outcomes(oriented_GK, group.margins)
-        missing_K = np.isnan(group.scores).sum(0)
         for k, compared_GG in group.compared.items():
             outcomes_GGK[:, :, k] = compared_GG
-            missing_K[k] = 0
         # For each pair of rollouts: 1 if the first wins, −1 if the second does, 0 for a tie or no comparison.
         first, second = np.triu_indices(size, 1)
         signs_PK = np.sign(np.nan_to_num(outcomes_GGK[first, second] - 0.5))
@@ -195,13 +193,13 @@ class FindingCounts:
         if group.shrunk is not None and group.taken is not None:
             gammas_KD = np.nan_to_num(group.shrunk) - np.nan_to_num(group.taken)
         for k, name in enumerate(group.criteria):
-            if missing_K[k] == size:
+            if group.missing[k] == size:
                 continue  # a criterion of another query
             counts = self.criteria[name]
             counts.groups += 1
             counts.tied += not decides_PK[:, k].any()
             counts.rollouts += size
-            counts.missing += int(missing_K[k])
+            counts.missing += int(group.missing[k])
             counts.at_best += int(is_best_GK[:, k].sum())
             counts.weight += float(group.weights[k] / max(group.weights.sum(), 1e-12))
             if record.effective_weights is not None:
