@@ -78,7 +78,7 @@ class GammaSummary:
         fused = group.fused
         if fused.gamma is None or not fused.attribute_names:
             return
-        is_used = group.has_signal[: group.ranked]
+        is_used = group.has_signal[: group.ranked_count]
         if fused.n is not None:
             is_used = is_used & (fused.n > 0.0)  # 0: the criterion is not controlled
         used = np.flatnonzero(is_used)

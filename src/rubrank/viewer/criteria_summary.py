@@ -79,7 +79,7 @@ class CriteriaSummary:
         weights = np.array(record.weights)
         total = np.abs(weights).sum()
         effective = record.effective_weights
-        for k, name in enumerate(group.names[: group.ranked]):
+        for k, name in enumerate(group.names[: group.ranked_count]):
             if total > 0.0:
                 self._rows[name].nominal.add(weights[k] / total)
             if effective is not None and any(effective):
@@ -168,11 +168,11 @@ class _RewardRegression:
         if not group.record.size:
             return
         at = []
-        for name in group.names[: group.ranked]:
+        for name in group.names[: group.ranked_count]:
             at.append(self._places.setdefault(name, len(self._places)))
         if len(self._places) > _MOST_IN_REGRESSION:
             return
-        scores = group.scores[:, : group.ranked]
+        scores = group.scores[:, : group.ranked_count]
         # Around the mean of the group; a missing score counts as that mean.
         scores = np.where(np.isnan(scores), 0.0, scores - compute_column_means(scores))
         reward = group.ranking - group.ranking.mean()
@@ -203,13 +203,13 @@ class ConflictSummary:
 
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
-        names = group.names[: group.ranked]
+        names = group.names[: group.ranked_count]
         if names not in self._sums:
             shape = (len(names), len(names))
             self._sums[names] = (np.zeros(shape), np.zeros(shape, int))
         # τ-b over the pairs that both criteria compare, (K, K); NaN if one ties everything.
-        signs = group.signs[: group.ranked]
-        compared = group.compared[: group.ranked]
+        signs = group.signs[: group.ranked_count]
+        compared = group.compared[: group.ranked_count]
         decided = np.abs(signs) @ compared.T  # pairs that k decides and l compares
         tau = compute_tau_b(signs @ signs.T, decided, decided.T)
         total, count = self._sums[names]

@@ -48,7 +48,7 @@ _LONGEST_KIND = 160  # characters
 
 
 class GroupArrays:
-    """One group of a run as arrays, with which every part of the summary computes."""
+    """One group of a run, as the arrays that all parts of the summary use."""
 
     def __init__(self, record: GroupRecord, measured: dict[str, np.ndarray] | None = None) -> None:
         """measured: attribute → (G,), of those that the record does not hold."""
@@ -59,7 +59,7 @@ class GroupArrays:
         self.reward = self.fused.reward
         self.ranking = self.fused.ranking
         self.names = tuple(criterion.name for criterion in record.criteria)
-        self.ranked = len(record.weights)
+        self.ranked_count = len(record.weights)
         """How many of the criteria rank; they come first."""
         self.attributes: dict[str, np.ndarray] = {}
         """Attribute → (G,): those of the record, then measured ones with other names."""

@@ -287,7 +287,7 @@ class GateSummary:
         # are lifted first, so reward minus ranking would be negative for most of them.
         lost = np.where(gated.passed, gated.lifted * (1.0 - gated.factor), group.ranking)
         self._lost += float(lost.sum())
-        for k in range(group.ranked, len(record.criteria)):
+        for k in range(group.ranked_count, len(record.criteria)):
             criterion = record.criteria[k]
             if criterion.layer == "watch":
                 continue
