@@ -114,8 +114,8 @@ def compare_all(latent: np.ndarray, rng: np.random.Generator) -> dict[tuple[int,
 def run_adaptive(design: Any, n: int, judge: dict[tuple[int, int], float], name: str, rounds: int) -> dict:
     rank = shuffle(n, make_seeded_random(SEED, name, design))
     answers: dict[tuple[int, int], float] = {}
-    for number in range(rounds):
-        pairs = choose_next_round(design, n, answers, number, rank)
+    for _ in range(rounds):
+        pairs = choose_next_round(design, n, answers, rank)
         answers |= {pair: judge[pair] for pair in pairs}
     return answers
 

@@ -31,8 +31,8 @@ def play(design, strength, rounds=None, answer=None):
     rank = shuffle(n, make_seeded_random(0, "test", design))
     answers = {}
     sizes = []
-    for number in range(rounds or choose_rounds(design, n)):
-        pairs = choose_next_round(design, n, answers, number, rank)
+    for _ in range(rounds or choose_rounds(design, n)):
+        pairs = choose_next_round(design, n, answers, rank)
         assert not set(pairs) & set(answers)
         assert all(i < j for i, j in pairs)
         for i, j in pairs:
@@ -82,9 +82,9 @@ def test_a_swiss_round_pairs_everybody_once():
     _, sizes = play("swiss", list(range(8)))
     assert sizes == [4, 4, 4]
     rank = shuffle(8, make_seeded_random(0, "test", "swiss"))
-    first = choose_next_round("swiss", 8, {}, 0, rank)
+    first = choose_next_round("swiss", 8, {}, rank)
     assert sorted(i for pair in first for i in pair) == list(range(8))
-    second = choose_next_round("swiss", 8, dict.fromkeys(first, 1.0), 1, rank)
+    second = choose_next_round("swiss", 8, dict.fromkeys(first, 1.0), rank)
     winners = {i for i, _ in first}
     assert all((i in winners) == (j in winners) for i, j in second)  # winners meet winners: they are closest
 
@@ -109,6 +109,13 @@ def test_pivots_divide_and_sort():
     assert len(answers) < 28
 
 
+def test_a_pivot_that_ties_with_all_is_not_chosen_again():
+    rank = list(range(5))
+    answers = {(0, 1): 0.5, (0, 2): 0.5, (0, 3): 0.5, (0, 4): 0.5}  # 0 ties with all
+    answers |= {(1, 2): 1.0, (1, 3): 1.0, (1, 4): 0.0}  # 1 is better than 2 and 3, and worse than 4
+    assert choose_next_round("pivot", 5, answers, rank) == [(2, 3)]
+
+
 @designs
 def test_a_perfect_judge_is_followed(design):
     strength = [0.3, 0.9, 0.1, 0.5, 0.7, 0.2, 0.8, 0.6, 0.4, 1.0, 0.0]
@@ -125,9 +132,9 @@ def test_the_order_of_answers_within_a_round_does_not_matter(design, n, source):
     rank = shuffle(n, make_seeded_random(1, design))
     answers = {}
     shuffled = {}
-    for number in range(4):
-        pairs = choose_next_round(design, n, answers, number, rank)
-        assert choose_next_round(design, n, shuffled, number, rank) == pairs
+    for _ in range(4):
+        pairs = choose_next_round(design, n, answers, rank)
+        assert choose_next_round(design, n, shuffled, rank) == pairs
         results = {pair: source.choice([0.0, 0.25, 0.5, 1.0, math.nan]) for pair in pairs}
         answers = {**answers, **results}
         items = [*shuffled.items(), *results.items()]

@@ -181,6 +181,9 @@ def test_in_a_step_both_judges_are_counted():
         ({"escalate": {"thresholds": {"Clear": float("nan")}}}, "thresholds.Clear must be a finite number"),
         ({"calibration": {"Clear": [[0.5, 0.9], [0.2, 0.1]]}}, "calibration"),
         ({"calibration": {"Clear": [[0.2, 0.9], [0.5, 0.1]]}}, "calibration"),
+        ({"calibration": {"Clear": [[0.2, 0.1], [0.5, float("nan")]]}}, "calibration"),
+        ({"calibration": {"Clear": []}}, "calibration"),
+        ({"retry": {"first_wait": float("inf")}}, "first_wait"),
     ],
 )
 def test_mistakes_are_named(change, message):

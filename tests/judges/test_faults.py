@@ -14,7 +14,7 @@ from server import Answer, Server
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.client import Client
 from rubrank.judges.client.transport import MAX_BODY
-from rubrank.judges.judge import load_judges
+from rubrank.judges.judge import Endpoint, load_judges
 
 
 def test_a_good_reply_is_a_score():
@@ -108,6 +108,29 @@ def test_secrets_are_in_no_error(monkeypatch):
         with pytest.raises(InvalidInput, match="base_url") as wrong:
             load_judges({"endpoints": [{"base_url": url, "model": "m"}]})
         assert "hunter2" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:hunter2@proxy/https://api.example/v1", "https://proxy/https://api.example/v1"),
+        ("https://me:hunter2@host:80/v1?key=hunter2", "https://host:80/v1"),
+        ("http://[::1]:8000/v1?user=a@b", "http://[::1]:8000/v1"),
+        ("http://[::1]/v1/@team", "http://[::1]/v1/@team"),
+        ("http://localhost:8000/@team/v1", "http://localhost:8000/@team/v1"),
+        ("https://host/v1?key=hunter2@host", "https://host/v1"),
+    ],
+)
+def test_where_a_judge_is_has_no_secrets(url, shown):
+    assert Endpoint(base_url=url, model="m").where == shown
+
+
+@pytest.mark.parametrize("mark", ["/", "?", "#"])
+def test_a_password_that_ends_the_address_is_refused(mark):
+    with pytest.raises(InvalidInput, match="base_url") as wrong:
+        load_judges({"endpoints": [{"base_url": f"https://me:hunt{mark}er2@host/v1", "model": "m"}]})
+    assert "hunt" not in str(wrong.value)
+    assert "er2" not in str(wrong.value)
 
 
 @pytest.mark.parametrize("before", range(285, 300))

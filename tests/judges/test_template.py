@@ -103,6 +103,17 @@ def test_what_is_shown_is_never_taken_for_a_slot():
     assert "Say {question}." in text
 
 
+def test_a_number_in_braces_is_no_slot():
+    template = judge("A year is [0-9]{4} or [0-9]{{2}}.\n{question}\n{response}", kind="absolute").prompt
+    text = absolute_call(CLEAR, rollout(), template=template).messages[0]["content"]
+    assert text.startswith("A year is [0-9]{4} or [0-9]{2}.\nIs it clear?")
+
+
+def test_text_before_the_headers_is_quoted():
+    with pytest.raises(InvalidInput, match="got 'Grade this answer:' before them"):
+        judge("Grade this answer:\n[user]\n{criteria}\n{response}\n{reply}", kind="batched")
+
+
 def test_the_text_is_part_of_the_key():
     one, two = judge(OWN), judge(OWN.replace("help desk", "shop"))
     calls = [batched_call([CLEAR], rollout(), template=each.prompt) for each in (one, two)]

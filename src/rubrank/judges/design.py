@@ -12,7 +12,8 @@ no response.
 The design belongs to the places of a group, not to the rollouts in them: given the size of the group it is known before
 the first rollout comes, and each pair can be judged as soon as both are there. Once it is known which rollouts take
 part, `choose_pairs_among` keeps the pairs among those, and replaces the others by pairs of responses that are in the
-fewest. Here 1 and 4 are duplicates, and 2 takes no part:
+fewest. Here the rollouts in places 1 and 4 are duplicates, and the one in place 2 takes no part. Four different
+responses remain. The pairs name them by their index in this list: 1 stands for places 1 and 4, and 2 for place 3.
 
     >>> choose_pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, make_seeded_random(0, "query-7", "GeneralQuality"))
     [(0, 2), (0, 3), (1, 2), (1, 3), (0, 1)]
@@ -41,7 +42,9 @@ from rubrank.rollouts.rollout import Rollout
 Pair: TypeAlias = tuple[int, int]
 AdaptiveDesign: TypeAlias = Literal["swiss", "bracket", "pivot"]
 
-# Exchanges that are tried for each pair. Fewer would be enough to make the graph independent of its start.
+# Exchanges that are tried for each pair. Some are refused, because a pair would occur twice. Fewer than ten would do,
+# but they cost nothing beside the calls of a judge. And the number must stay: another one chooses other pairs, whose
+# replies are not in the caches of users.
 _EXCHANGES = 10
 
 
@@ -150,7 +153,11 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
 def _list_pairs(n: int) -> list[Pair]:
     """Return all pairs, circle by circle.
 
-    The first m are spread evenly over the responses, and connect them if m ≥ n − 1.
+    The first m are spread evenly over the responses, and connect them if m ≥ n − 1. For n = 5, where each circle is
+    4–start–(start + 1)–(start − 1)–(start + 2)–4, modulo 4 except for response 4:
+
+        circle 4 0 1 3 2     edges 04 01 13 23 24     listed as 04 13 | 23 01 | 24
+        circle 4 1 2 0 3     edges 14 12 02 03 34     listed as 14 02 | 03 12 | 34
     """
     pairs: list[Pair] = []
     zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(n - 1)]
@@ -158,9 +165,13 @@ def _list_pairs(n: int) -> list[Pair]:
         # The last response, then a zigzag through the others: start, +1, −1, +2, −2 …
         circle = [n - 1] + [(start + step) % (n - 1) for step in zigzag]
         around = [_make_pair(circle[k], circle[(k + 1) % n]) for k in range(n)]
-        # Every other pair first, then the rest, beginning with the responses that were left out so far.
+        # Every other edge first: these share no response. Then the edges between them, from the end of the circle. An
+        # odd circle has one edge more, which comes last.
         even = n - n % 2
-        pairs += around[0:even:2] + around[1:even:2][::-1] + around[even:]
+        every_other = around[0:even:2]
+        between = around[1:even:2]
+        last_edge = around[even:]
+        pairs += every_other + between[::-1] + last_edge
     if n % 2 == 0:  # what remains is one pair for each response
         last = n - 1
         middle = (last - 1) // 2
@@ -210,12 +221,12 @@ def count_most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
 
 
 def choose_next_round(
-    design: AdaptiveDesign, n: int, answers: Mapping[Pair, float], number: int, rank: Sequence[int]
+    design: AdaptiveDesign, n: int, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
     """Return the pairs (i < j) of the next round of an adaptive design; empty if there is nothing left to compare.
 
-        choose_next_round("swiss", 8, {}, 0, rank)                        pairs of the first round
-        choose_next_round("swiss", 8, {(0, 3): 1.0, …}, 1, rank)          pairs of the second round, [] when it is over
+        choose_next_round("swiss", 8, {}, rank)                           pairs of the first round
+        choose_next_round("swiss", 8, {(0, 3): 1.0, …}, rank)             pairs of the second round, [] when it is over
 
         swiss      every round pairs all responses; each pair is the one that promises the most information
         bracket    responses with fewer than two losses play on, against others with as many losses
@@ -231,15 +242,15 @@ def choose_next_round(
     next one is chosen, and ties are broken by a seeded rank. So the design depends on the seed and the answers alone,
     never on the order in which answers arrive. A pair is never asked twice.
 
-    answers: the pairs so far → 1 if i is better, 0 if j is, fractions between; NaN if no answer came.
-    number: of the round, from 0. rank: a random order of the responses, which breaks ties.
+    answers: the pairs of all earlier rounds → 1 if i is better, 0 if j is, fractions between; NaN if no answer came.
+    rank: a random order of the responses, which breaks ties.
     """
     fit = _fit_utilities(n, answers)
     if design == "swiss":
         return _match_players(range(n), fit, answers, rank)
     if design == "bracket":
         return _pair_in_bracket(n, fit, answers, rank)
-    return _pair_with_pivots(n, fit, answers, rank, number)
+    return _pair_with_pivots(n, fit, answers, rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,11 +340,11 @@ def _pair_in_bracket(
 
 
 def _pair_with_pivots(
-    n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int], number: int
+    n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
     """Compare all responses of a part with its pivot: the one whose comparisons promise most information together."""
     pairs: set[Pair] = set()
-    for part in _split_by_pivots(list(range(n)), answers, number):
+    for part in _split_by_pivots(list(range(n)), answers):
         open_pairs: dict[int, list[Pair]] = {}
         for i in part:
             pairs_of_i = [_make_pair(i, j) for j in part if j != i]
@@ -346,36 +357,37 @@ def _pair_with_pivots(
     return sorted(pairs)
 
 
-def _split_by_pivots(
-    part: list[int], answers: Mapping[Pair, float], number: int
-) -> list[list[int]]:
-    """Return the parts of responses after so many rounds of pivots.
+def _split_by_pivots(part: list[int], answers: Mapping[Pair, float]) -> list[list[int]]:
+    """Return the parts into which the pivots of earlier rounds have divided this part.
 
-    Each pivot leaves three parts: those above, beside and below it, best first.
-    The pivot of a part is the response that was compared with all others in it.
+    A pivot leaves up to three parts: the responses above, beside and below it, best first. It is in none of them
+    itself, because it has been compared with all. Beside it are ties, and responses whose comparison got no answer.
+
+    Who was a pivot follows from the answers, so that nothing but the answers is carried from round to round: it is the
+    response that was compared with all others of its part.
     """
-    if number == 0 or len(part) < 2:
+    if len(part) < 2:
         return [part]
     compared = {i: sum(_make_pair(i, j) in answers for j in part if j != i) for i in part}
     pivot = max(part, key=lambda i: (compared[i], -i))
     if compared[pivot] < len(part) - 1:  # no response was compared with all others: not divided yet
         return [part]
     above = []
-    beside = [pivot]
+    beside = []
     below = []
     for i in part:
         if i == pivot:
             continue
-        outcome = answers[min(i, pivot), max(i, pivot)]
+        outcome = answers[_make_pair(i, pivot)]
         share_of_i = outcome if i < pivot else 1.0 - outcome
         if share_of_i > 0.5:
             above.append(i)
         elif share_of_i < 0.5:
             below.append(i)
-        else:
+        else:  # a tie, or NaN
             beside.append(i)
     parts = []
     for piece in (above, beside, below):
         if piece:
-            parts += _split_by_pivots(piece, answers, number - 1)
+            parts += _split_by_pivots(piece, answers)
     return parts

@@ -169,14 +169,14 @@ class Endpoint(_Confidential):
     @classmethod
     def _check_url(cls, value: str) -> str:
         """Refuse what is not a URL, and remove a slash at the end."""
+        remedy = ""
         if not value.startswith(("http://", "https://")):
-            raise InvalidInput(
-                "endpoint",
-                "base_url",
-                allowed="a URL",
-                got=repr(remove_secrets(value)),
-                remedy="For a local vLLM server it is http://localhost:8000/v1.",
-            )
+            remedy = "For a local vLLM server it is http://localhost:8000/v1."
+        elif _has_broken_password(value):
+            remedy = "In a password write %2F, %3F and %23 in place of /, ? and #."
+        if remedy:
+            got = repr(remove_secrets(value))
+            raise InvalidInput("endpoint", "base_url", allowed="a URL", got=got, remedy=remedy)
         return value.rstrip("/")
 
     @property
@@ -186,11 +186,30 @@ class Endpoint(_Confidential):
 
 
 def remove_secrets(url: str) -> str:
-    """Return the URL without secrets: "https://me:key@host/v1?api-key=…" → "https://host/v1"."""
-    address = re.split(r"[?#]", url, maxsplit=1)[0]
-    scheme, sign, rest = address.rpartition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{sign}{host.rpartition('@')[2]}{slash}{path}"
+    """Return the URL without secrets: "https://me:key@host/v1?api-key=…" → "https://host/v1".
+
+    Text that is no URL may come here too, before it is refused: "me:key@host" → "host", "https://me:k/ey@host" → "https://…".
+    """
+    scheme, address, path = _split_url(url)
+    if _has_broken_password(url):
+        return f"{scheme}…"  # everything after the scheme may be a part of the password
+    path = re.split(r"[?#]", path, maxsplit=1)[0]
+    return f"{scheme}{address.rpartition('@')[2]}{path}"
+
+
+def _has_broken_password(url: str) -> bool:
+    """Does "/", "?" or "#" in a password end the address too early? In "me:k/ey@host" the port would be "k"."""
+    _, address, path = _split_url(url)
+    is_port = re.search(r":\d*$", address) is not None
+    is_ipv6 = address.endswith("]")
+    return ":" in address and not is_port and not is_ipv6 and "@" not in address and "@" in path
+
+
+def _split_url(url: str) -> tuple[str, str, str]:
+    """Split "https://me:key@host/v1?a=b" into "https://" (or "", if there is none), "me:key@host" and "/v1?a=b"."""
+    match = re.fullmatch(r"([A-Za-z]+://)?([^/?#]*)(.*)", url, re.DOTALL)
+    assert match is not None  # all parts may be empty
+    return match[1] or "", match[2], match[3]
 
 
 class Sampling(_Confidential):
@@ -206,12 +225,12 @@ class Retry(_Confidential):
     """Retries of a call that fails."""
 
     attempts: int = Field(default=4, ge=1)
-    first_wait: float = Field(default=0.5, ge=0.0)
+    first_wait: float = Field(default=0.5, ge=0.0, allow_inf_nan=False)
     """Seconds; doubled each time, with jitter, unless the server sends Retry-After."""
-    longest_wait: float = Field(default=30.0, ge=0.0)
+    longest_wait: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
     breaker_failures: int = Field(default=8, ge=1)
     """After this many failures in a row the circuit breaker opens, for `breaker_pause` seconds."""
-    breaker_pause: float = Field(default=20.0, ge=0.0)
+    breaker_pause: float = Field(default=20.0, ge=0.0, allow_inf_nan=False)
 
 
 class Escalation(_Confidential):
@@ -256,41 +275,42 @@ class Judge(_Confidential):
     timeout: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     """Seconds for one request."""
     retry: Retry = Retry()
-    # absolute, batched
+    # Settings of kinds that score
     expected: bool = False
     """Score by the mean of all values of the domain, weighted by their probabilities, instead of the verdict. Only for
     kinds "absolute" and "decision"."""
     probabilities: bool = False
     """Keep beside each score how likely the other values are, by their log-probabilities, if the server returns them.
     For kinds "absolute" and "batched"; a decision model and a panel always say how sure they are."""
-    # decision
+    # Settings of kind "decision"
     request_tokens: int = Field(default=64_000, ge=1)
     """Most tokens of a request; criteria that do not fit are sent in another request."""
     state_tokens: int = Field(default=32_000, ge=1)
     """Most tokens of the response with its conversation and one question; a longer one is missing."""
-    # pairwise
+    # Settings of kind "pairwise"
     both_orders: bool = True
     pairs: Annotated[int, Field(ge=1)] | Literal["swiss", "bracket", "pivot"] | None = None
     """Pairs to compare in a group; None: all. "swiss", "bracket", "pivot": chosen round by round from what was
     answered so far (`judges/design.py`)."""
     rounds: int | None = Field(default=None, ge=1)
     """Rounds of a design that chooses pairs round by round; None: the default of the design."""
-    # listwise
+    # Settings of kind "listwise"
     passes: int = Field(default=1, ge=1)
     """Calls for each group and criterion, each in a different order."""
-    # panel
+    # A panel: several answers to each question, which are combined
     samples: int = Field(default=1, ge=1)
     """Answers of each member to every question."""
     members: tuple[Self, ...] = ()
     """Several judges that answer the same questions; their answers are combined."""
     combine: Combine = "majority"
-    # cascade
+    # A fallback: a better judge, which is asked about the answers that this one is not sure of
     escalate: Escalation | None = None
+    """Which answers go to the fallback."""
     fallback: Self | None = None
-    """A better judge, for answers that this one is not sure of."""
     calibration: Mapping[str, tuple[tuple[float, float], ...]] = {}
     """Criterion → pairs of a probability that the judge gives and the one that is right, as `rubrank judge calibrate`
     measures them; between the pairs, straight lines."""
+    # Settings of several kinds, continued
     examples: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     """Few-shot examples by criterion: {prompt, response, reasoning, verdict}."""
     seed: int = 0
@@ -332,7 +352,7 @@ class Judge(_Confidential):
     def _check_settings(self) -> Self:
         """Check settings that depend on each other."""
         fallback = self.fallback
-        cascade = () if fallback is None else (self, fallback)
+        judge_and_fallback = () if fallback is None else (self, fallback)
         says_how_sure = (
             self.kind == "decision" or self.is_panel or self.probabilities or self.expected
         )
@@ -362,13 +382,14 @@ class Judge(_Confidential):
                 "none",
             ),
             (
-                any(judge.kind in COMPARES for judge in cascade),
+                any(judge.kind in COMPARES for judge in judge_and_fallback),
                 "kind",
                 "a kind that scores, in a cascade",
-                " and ".join(judge.kind for judge in cascade),
+                " and ".join(judge.kind for judge in judge_and_fallback),
             ),
             (
-                fallback is not None and not (fallback.fallback is fallback.criteria is None),
+                fallback is not None
+                and (fallback.fallback is not None or fallback.criteria is not None),
                 "fallback",
                 "a plain judge: it is only asked about answers that this judge is not sure of",
                 "one with a fallback or criteria of its own",
@@ -386,15 +407,9 @@ class Judge(_Confidential):
             names = " or ".join(f'"{kind}"' for kind in kinds)
             is_unused = is_set and is_library_kind and self.kind not in kinds
             problems.append((is_unused, setting, f"used with kind {names}", f"kind {self.kind!r}"))
+        allowed = "pairs of probabilities that do not fall, as rubrank judge calibrate gives them"
         for name, pairs in self.calibration.items():
-            columns = [list(column) for column in zip(*pairs, strict=True)]
-            is_wrong = not pairs or any(
-                column != sorted(column) or column[0] < 0.0 or column[-1] > 1.0
-                for column in columns
-            )
-            allowed = (
-                "pairs of probabilities that do not fall, as rubrank judge calibrate gives them"
-            )
+            is_wrong = not _are_rising_probabilities(pairs)
             problems.append((is_wrong, f"calibration of {name!r}", allowed, repr(pairs)[:80]))
         for is_wrong, setting, allowed, got in problems:
             if is_wrong:
@@ -408,7 +423,10 @@ class Judge(_Confidential):
         return InvalidInput(f"judge {self.name!r}", parameter, allowed, got, remedy)
 
     def complete_members(self) -> Self:
-        """Return the judge, with the panel's settings in members that left them out; the same for its fallback."""
+        """Return the judge with its settings in all members that left them out.
+
+        Its fallback, which may be a panel too, passes its own settings to its own members.
+        """
         settings = {name: getattr(self, name) for name in _INHERITED & self.model_fields_set}
         members = []
         for member in self.members:
@@ -433,12 +451,21 @@ class Judge(_Confidential):
         return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
+def _are_rising_probabilities(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Are there pairs of numbers from 0 to 1, and does neither number fall from one pair to the next?"""
+    for column in zip(*pairs, strict=True):
+        if not all(0.0 <= value <= 1.0 for value in column) or list(column) != sorted(column):
+            return False
+    return bool(pairs)
+
+
 class Judges(_Confidential):
     """All judges of a run, their cache, their deadline, and the share of answers that may be missing."""
 
     judges: tuple[Judge, ...] = Field(min_length=1)
     cascade: bool = True
-    """Do not judge a rollout that a hard gate has stopped already."""
+    """Do not judge a rollout that a hard gate has stopped already. (Not to be confused with the cascade of a judge and
+    its fallback.)"""
     deadline: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     """Seconds for all calls of one step; answers that come later are missing."""
     most_missing: float = Field(default=0.2, ge=0.0, le=1.0)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._files import read_text, require_file
-from rubrank._plain import Strict
+from rubrank._plain import Strict, shorten
 from rubrank.errors import InvalidInput, UnknownName
 
 SLOTS: dict[str, str] = {
@@ -56,6 +56,8 @@ _OF_KIND: dict[str, set[str]] = {
     "pairwise": _OF_ALL_KINDS | _OF_ONE_CRITERION | {"responses", "response_a", "response_b"},
     "listwise": _OF_ALL_KINDS | _OF_ONE_CRITERION | {"responses"},
 }
+# For each kind the slots without which nothing can be judged; of each inner tuple one slot is enough. For example, a
+# pairwise template needs {criteria} or {question}, and {responses} or both {response_a} and {response_b}.
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "absolute": (("response",), ("criteria", "question")),
     "batched": (("response",), ("criteria",), ("reply",)),
@@ -66,9 +68,10 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "listwise": (("responses",), ("criteria", "question")),
 }
-"""For each kind the slots without which nothing can be judged; one slot of each tuple is enough."""
 
-_SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+# "{{name}}", which stands for the text "{name}", or the slot "{name}". "[0-9]{4}" has none: slots begin with no digit.
+_SLOT = re.compile(r"\{\{(\w+)\}\}|\{([^\W\d]\w*)\}")
+# A line with "[system]" or "[user]". `split` gives [text before the headers, header, text, header, text].
 _HEADER = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
 
 
@@ -118,13 +121,14 @@ class Template(Strict):
                 )
         before, *pieces = _HEADER.split(self.text)
         headers = sorted(pieces[::2])
-        if pieces and (before.strip() or headers not in (["user"], ["system", "user"])):
-            raise InvalidInput(
-                owner,
-                where,
-                allowed="one [user] part and at most one [system] part, and no text before them",
-                got=", ".join(headers),
-            )
+        got = ""
+        if headers and before.strip():
+            got = f"{shorten(before.strip(), 40)!r} before them"
+        elif headers and headers not in (["user"], ["system", "user"]):
+            got = ", ".join(headers)
+        if got:
+            allowed = "one [user] part and at most one [system] part, and no text before them"
+            raise InvalidInput(owner, where, allowed, got)
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -147,7 +151,7 @@ class Template(Strict):
             escaped, slot = match[1], match[2]
             return f"{{{escaped}}}" if escaped else values[slot]
 
-        pieces = _HEADER.split(self.text)  # [text before the headers, header, text, header, text]
+        pieces = _HEADER.split(self.text)
         parts = dict(zip(pieces[1::2], pieces[2::2], strict=True))
         if not parts:
             parts = {"user": self.text}

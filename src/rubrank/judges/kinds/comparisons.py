@@ -247,8 +247,8 @@ async def _compare_pairs(
     rank = shuffle(n, make_seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
     verdicts: dict[Pair, Verdict] = {}
     outcomes: dict[Pair, float] = {}  # of pairs of indices, like `pairs`
-    for round_number in range(judge.rounds or choose_rounds(judge.pairs, n)):
-        pairs = choose_next_round(judge.pairs, n, outcomes, round_number, rank)
+    for _ in range(judge.rounds or choose_rounds(judge.pairs, n)):
+        pairs = choose_next_round(judge.pairs, n, outcomes, rank)
         if not pairs:
             break
         verdicts |= await ask_all(pairs)
