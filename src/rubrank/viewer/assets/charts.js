@@ -94,7 +94,7 @@ function histogram(distribution, label, unit) {
 }
 
 /** Round numbers between low and high, about `wanted` of them. */
-export function ticks(low, high, wanted = 4) {
+function ticks(low, high, wanted = 4) {
   if (!(high > low)) return [low];
   const tolerance = 1e-9; // relative to a step: sums of steps are not exact
   const roughStep = (high - low) / wanted;
@@ -169,7 +169,7 @@ export function lineChart(title, lines, options = {}) {
 }
 
 /** The mean of `width` neighbouring points, fewer at the ends. It has no interval: that of single points would mislead. */
-export function smoothPoints(points, width) {
+function smoothPoints(points, width) {
   if (!(width > 1)) return points;
   const reach = Math.floor(width / 2);
   return points.map(([step], i) => {

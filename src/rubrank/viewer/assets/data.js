@@ -13,7 +13,7 @@ export async function openData() {
 }
 
 /** Answers of the server. */
-export class ServedData {
+class ServedData {
   isLive = true;
 
   state() { return this.get("state"); }
@@ -75,7 +75,7 @@ export class ServedData {
 }
 
 /** [0, 1, 2, 7] → "0-2,7": addresses stay short. */
-export function writeRanges(numbers) {
+function writeRanges(numbers) {
   const sorted = numbers.slice().sort((a, b) => a - b);
   const ranges = [];
   for (const n of sorted) {
@@ -87,7 +87,7 @@ export function writeRanges(numbers) {
 }
 
 /** Blocks of gzip in base64 inside the page, unpacked when needed; of the groups' blocks the last ones are kept. */
-export class EmbeddedData {
+class EmbeddedData {
   isLive = false;
 
   constructor(state) {

@@ -7,7 +7,7 @@ import { plainText } from "./texts.js";
 const MOST_CELLS = 6e6; // of the table of one comparison: 12 MB
 
 /** Words, spaces and signs; a Chinese or Japanese character is a word. */
-export const wordsOf = (text) => text.match(/\s+|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}\p{M}_]+|./gu) || [];
+const wordsOf = (text) => text.match(/\s+|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}\p{M}_]+|./gu) || [];
 
 /** [kind, text] in order: "same", "left" (only there), "right" (only there). */
 export function diff(left, right) {

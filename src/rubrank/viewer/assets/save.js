@@ -33,7 +33,7 @@ function csvCell(value) {
 const fileName = (text) => text.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 80) || "plot";
 
 /** The plot with its colours in it, so that it looks the same outside of the page. */
-export function svgText(svg) {
+function svgText(svg) {
   const copy = svg.cloneNode(true);
   const originals = [svg, ...svg.querySelectorAll("*")];
   const copies = [copy, ...copy.querySelectorAll("*")];
