@@ -25,7 +25,7 @@ from rubrank.options import EngineKeywords, EngineOptions
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.controls import Control
-from rubrank.training.engine import RewardEngine
+from rubrank.training.engine import Graded, RewardEngine
 
 # -------------------------------------------------------------------------------------------------------------- rewards
 
@@ -453,3 +453,12 @@ def test_keywords_for_editors_are_the_options_of_an_engine():
     for name, hint in keywords.items():
         if name != "adjust_criteria":  # "all" is a text like any other
             assert list_choices(hint) == list_choices(fields[name].annotation), name
+
+
+def test_parts_of_a_step_that_were_graded_at_the_same_time_are_joined():
+    first, second = (RewardEngine(RUBRIC).grade([one]) for one in groups())
+    parts = [Graded(first.groups, seconds=2.0, hidden=1.0), Graded(second.groups, seconds=1.0, hidden=3.0)]
+    joined = Graded.join(parts)
+    assert joined.groups == (*first.groups, *second.groups)
+    assert (joined.seconds, joined.hidden) == (2.0, 3.0)
+    assert Graded.join([]).groups == ()

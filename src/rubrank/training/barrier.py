@@ -17,15 +17,15 @@ The file has two parts: `Barrier` collects the samples of a group, and `Arriving
 
 What a call does depends on the state of its group, and on whether its `member` came before:
 
-    group                  member                        the call
-    none                   –                             opens a group
-    open                   new                           joins the group; the last one closes it
-    open                   known, another response       is refused
-    closed, complete       new                           opens a new group: the query is sampled again
-    closed, incomplete     new                           is late: it is scored within the whole group, while rewards
-                                                         that were returned before do not change
-    closed                 known, another response       opens a new group: the query is sampled again
-    open or closed         known, the same response      is repeated: it returns the same reward, and is counted once
+       group                  member                        the call
+    1  none                   –                             opens a group
+    2  open                   new                           joins the group; the last one closes it
+    3  open                   known, another response       is refused
+    4  closed, complete       new                           opens a new group: the query is sampled again
+    5  closed, incomplete     new                           is late: it is scored within the whole group, while rewards
+                                                            that were returned before do not change
+    6  closed                 known, another response       opens a new group: the query is sampled again
+    7  open or closed         known, the same response      is repeated: it returns the same reward, and is counted once
 
 If samples are lost, the group is scored `timeout` seconds after its first sample, with those that arrived; the metric
 `rubrank/groups/incomplete` and `counts["short"]` say so. If scoring fails, the calls that waited for it raise the
@@ -45,8 +45,11 @@ error, and the group may be tried again; a late sample that fails does not fail 
 A rollout that a hard gate stops is not compared. So if a judge decides a hard gate, pairwise judges wait for it.
 Identical rollouts are graded once, but each takes part in the comparisons.
 
-A rollout has a place in its group, its slot. A pairwise judge compares certain pairs of slots, its design. So the pairs
-do not depend on the order of arrival.
+A rollout has a place in its group, its slot. A pairwise judge compares certain pairs of slots, its design, so the pairs
+do not depend on the order of arrival. Four rollouts with the design (0, 1), (1, 2), (2, 3), (0, 3):
+
+    arrival      slot 2    slot 0    slot 3              slot 1
+    is compared  –         –         with 2 and 0        with 2 and 0
 """
 
 from __future__ import annotations
@@ -190,14 +193,15 @@ class Barrier:
         size = size or self.size
         if self.engine.thinking == "prefilled":
             rollout = rollout.reopen_thoughts()
-        # The cases are those of the table at the top of the module.
+        # The numbers of cases are those of the rows in the table at the top of the module.
         group = self._groups.get(key)
+        is_sampled_again = False
         if group is not None and member in group.rollouts:
             earlier = group.rollouts[member]
             if (earlier.response, earlier.reasoning) == (rollout.response, rollout.reasoning):
-                self.counts["repeated"] += 1
+                self.counts["repeated"] += 1  # case 7
                 return await asyncio.shield(group.rewards[member])
-            if not group.is_closed:
+            if not group.is_closed:  # case 3
                 raise InvalidInput(
                     _OWNER,
                     f"member {member!r} of {key!r}",
@@ -205,10 +209,10 @@ class Barrier:
                     got="another response",
                     remedy="Number the samples of a group.",
                 )
-            group = None
-        elif group is not None and group.is_closed and group.is_complete:
-            group = None
-        if group is None:
+            is_sampled_again = True  # case 6
+        elif group is not None:
+            is_sampled_again = group.is_closed and group.is_complete  # case 4
+        if group is None or is_sampled_again:  # cases 1, 4 and 6
             group_id = f"{self.engine.label(step, train=train)}/{key}"
             grading = ArrivingGroup(self.engine, group_id, rubric, size)
             group = _WaitingGroup(key, group_id, size, rubric, step, train, grading)
@@ -230,10 +234,10 @@ class Barrier:
         group.rollouts[member] = rollout
         group.rewards[member] = future
         group.grading.add(member, rollout)
-        if group.is_closed:
+        if group.is_closed:  # case 5
             self.counts["late"] += 1
             self._start_scoring(group, [member], late=True)
-        elif group.is_complete:
+        elif group.is_complete:  # the last sample of case 2, or of case 1 with size 1
             self._close_group(group)
         # If the trainer cancels this call, the future stays: a repeated call may still ask for the reward.
         return await asyncio.shield(future)
@@ -294,7 +298,10 @@ class Barrier:
             self.report(replace(result, metrics=metrics))
 
     def give_up(self, key: Hashable, error: BaseException) -> None:
-        """Forget an open group because one of its samples is lost; its waiting calls raise the error."""
+        """Forget a group because one of its samples is lost; its calls that still wait raise the error.
+
+        A closed group may still be scored, and then its calls wait as well.
+        """
         group = self._groups.get(key)
         if group is not None:
             group.grading.cancel()
@@ -358,6 +365,8 @@ class ArrivingGroup:
         # [start, end] of each task, in seconds; the end is infinite while it runs. They tell how much of the judging
         # overlapped with the generation of other rollouts.
         self._spans: list[list[float]] = []
+        # The tasks whose judge calls an earlier `finish` has returned as costs
+        self._counted_tasks: set[asyncio.Task[Graded]] = set()
 
     def add(self, member: Hashable, rollout: Rollout) -> None:
         """Start to grade one rollout by itself, and to compare it with those that have arrived.
@@ -423,14 +432,24 @@ class ArrivingGroup:
         return sorted(members, key=self._slots.__getitem__)
 
     async def finish(self, members: Sequence[Hashable]) -> Graded:
-        """Return the scores of these members' rollouts as a group; raises what grading one of them raised."""
+        """Return the scores of these members' rollouts as a group; raises what grading one of them raised.
+
+        It is called again for every late rollout. The judge calls in `Graded.judging.account` are those that no earlier
+        call has returned.
+        """
         complete_at = time.perf_counter()
         tasks = [self._tasks[member] for member in members]
         await asyncio.gather(*dict.fromkeys(tasks))  # identical rollouts share a task
         rollouts = tuple(self._rollouts[member].rollout for member in members)
         group = Group(id=self._id, rollouts=rollouts, rubric=self._rubric)
         slots = tuple(self._slots[member] for member in members)
-        parts = [task.result() for task in tasks]
+        parts = []
+        for task in tasks:
+            part = task.result()
+            if part.judging is not None and task in self._counted_tasks:
+                part = replace(part, judging=replace(part.judging, account=Account()))
+            parts.append(part)
+        self._counted_tasks.update(tasks)
         graded = await merge_rollouts(self._engine, group, parts, self._pairs, slots)
         hidden = 0.0
         if graded.judging is not None:
@@ -452,7 +471,7 @@ class ArrivingPairs:
 
         pairs.compare(slot, rollout, scores)      calls judges about this rollout and each that has arrived
         pairs.collect_replies(slots)              the replies so far, for the judgment of the whole group
-        await pairs.wait_for_accounts()           what the calls cost, once all are answered
+        await pairs.wait_for_accounts()           what the new calls cost, once all are answered
     """
 
     def __init__(
@@ -471,6 +490,7 @@ class ArrivingPairs:
         self._criteria = combine_rubrics(engine.rubric, rubric, f"group {group_id!r}").criteria
         self._arrivals = Arrivals(self._judges, group_id, self._criteria, size)
         self._tasks: list[asyncio.Task[Judgments]] = []
+        self._counted_tasks: set[asyncio.Task[Judgments]] = set()  # whose accounts were returned
         self._memo = Memo()
 
     def are_gates_decided(self, scores: GroupScores) -> bool:
@@ -504,13 +524,18 @@ class ArrivingPairs:
         """Return the replies about pairs, for the judgment of the group whose rollouts have these slots."""
         if max(slots, default=0) < self._size:
             return ArrivedGroup(self._memo, slots, self._size)
-        # More rollouts came than were expected, so the design for `size` rollouts does not cover them: the group is
-        # compared by the design for its real size, and replies about pairs of both designs are reused.
+        # More rollouts came than were expected, and the design for `size` rollouts does not cover them. So the group is
+        # compared by the design for its real size. A pair that is in both designs has been judged, and is not asked
+        # about again.
         return ArrivedGroup(self._memo)
 
     async def wait_for_accounts(self) -> list[Account]:
-        """Wait for all calls about pairs, and return what they cost."""
-        return [judgments.account for judgments in await asyncio.gather(*self._tasks)]
+        """Wait for all calls about pairs, and return what those cost that were not returned before."""
+        tasks = list(self._tasks)
+        await asyncio.gather(*tasks)
+        new_tasks = [task for task in tasks if task not in self._counted_tasks]
+        self._counted_tasks.update(new_tasks)
+        return [task.result().account for task in new_tasks]
 
     def cancel(self) -> None:
         """Stop all calls."""
@@ -556,6 +581,9 @@ def _merge_judgments(
     """Merge the judgments about single rollouts (`parts`) and about the whole group (`compared`); None without judges.
 
     pair_accounts: the costs of the calls about pairs that were made before. Their verdicts are part of `compared`.
+
+    Identical rollouts share one part. Its calls were made and paid for once, so its account counts once. Its answers
+    count for each of the rollouts, as when a group is judged at once, so that every score has the same share in `missing`.
     """
     if compared.judging is None:
         return None

@@ -79,7 +79,7 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.alarm import RewardAlarm, find_gamma, standardise_rewards
+from rubrank.training.alarm import Alarm, RewardAlarm, find_gamma, standardise_rewards
 from rubrank.training.controls import (
     ActiveControls,
     is_linear,
@@ -113,9 +113,8 @@ STEP_DEADLINE = 540.0
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # a line of the log names at most this many criteria
-_AFTER_OUTAGE = (
-    240.0  # seconds that remain for the calls of a step after the longest outage that is waited for
-)
+# Seconds that remain for the calls of a step after the longest outage that is waited for
+_AFTER_OUTAGE = 240.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +140,10 @@ class Graded:
                 Account.merge(part.account for part in judgings),
                 tuple(id for part in judgings for id in part.ids),
             )
-        return cls(groups, judging, max(part.seconds for part in parts))
+        # The parts were graded at the same time, so the longest time counts.
+        seconds = max((part.seconds for part in parts), default=0.0)
+        hidden = max((part.hidden for part in parts), default=0.0)
+        return cls(groups, judging, seconds, hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,13 +245,12 @@ class RewardEngine:
         self.controls = parse_controls(attributes)
         # Judges prefer long and formatted answers, so these attributes are controlled by default if there are judges.
         # `attributes: []`, `edition: paper` and `pool: group` turn default control off.
-        self._uncontrolled_rule: Rule | None = (
-            None  # the rule without default control; None if that is off
-        )
+        self._has_default_control = False
+        self._uncontrolled_rule = self.rule  # replaces the rule if default control is turned off
         is_decided = "attributes" in settings.model_fields_set or settings.edition is not None
         is_possible = self.judges is not None and is_controllable(self.rule)
         if is_possible and not is_decided and settings.pool != "group":
-            self._uncontrolled_rule = self.rule
+            self._has_default_control = True
             self.controls = make_default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
@@ -405,7 +406,8 @@ class RewardEngine:
         """Return the rewards of all groups of a step from their scores (3–8 in the drawing at the top of the module).
 
         write: False leaves the records to another process.
-        logged: False leaves out metrics and columns, which are a third of the work if verifiers decide all criteria.
+        logged: False returns only rewards and results, and leaves out step 8: metrics, alarm, findings, the time of the
+            step, and columns. That is a third of the work if verifiers decide all criteria.
         """
         if not groups:
             return StepRewards(())
@@ -441,23 +443,16 @@ class RewardEngine:
                 self.recording.write(records, step)
 
             # 7. Rewards
-            unknown_M = np.concatenate([part.find_unknown() for part in parts])
-            reward_M = np.concatenate([part.result.reward for part in parts])
-            reward_M = np.where(unknown_M, np.nan, reward_M)
-            group_ends = np.cumsum([len(group.scores) for group in table.groups])
-            group_rewards = np.split(reward_M, group_ends[:-1])
+            group_rewards = _collect_rewards(parts, table)
+            rewards = tuple(tuple(rewards_G.tolist()) for rewards_G in group_rewards)
             results = tuple(part.result for part in parts)
-            step_rewards = StepRewards(
-                rewards=tuple(tuple(rewards_G.tolist()) for rewards_G in group_rewards),
-                results=results,
-            )
+            step_rewards = StepRewards(rewards, results=results)
             if train and self.observer is not None:
                 self.observer(groups, table, step_rewards, step)
             if not logged:
                 return step_rewards
 
             # 8. What the trainer logs
-            rewards = step_rewards.rewards
             metrics = collect_step_metrics(
                 results, table, groups, rewards, features, shared, self._score_lines
             )
@@ -469,28 +464,18 @@ class RewardEngine:
                 alarms = self.alarm.add_groups(
                     step, table.groups, rewards, features, find_gamma(results), shared
                 )
-                if write:
-                    for alarm in alarms:
-                        _log.warning("alarm: %s. See `rubrank help alarm`.", alarm.text)
-                self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(alarms))
+                self._report_alarms(alarms, write)
                 metrics |= self.alarm.metrics()
             if train and write:
                 self._log_findings(parts, groups, step, records)
-            now = time.perf_counter()
-            seconds = graded.seconds + now - started
-            metrics["rubrank/seconds"] = seconds
-            if train:
-                if self._last_fused_at is not None:
-                    share = seconds / (now - self._last_fused_at)
-                    metrics["rubrank/share_of_step"] = min(share, 1.0)
-                self._last_fused_at = now
+            metrics |= self._measure_time(started, graded.seconds, train)
         advantages = [standardise_rewards(rewards_G) for rewards_G in group_rewards]
         return replace(
             step_rewards,
             metrics=metrics,
             columns=make_completion_columns(table, step_rewards.stopped_by),
             distributions={
-                "rubrank/rewards": reward_M,
+                "rubrank/rewards": np.concatenate(group_rewards),
                 "rubrank/advantages": np.concatenate(advantages),
             },
             disputed=find_disputed(table, groups, rewards),
@@ -505,7 +490,7 @@ class RewardEngine:
         Default control needs criteria that judges decide and that several groups share. The first time it acts, a line
         in the log says so. If the user chose the controls, a warning says once that one group is too few.
         """
-        if self._uncontrolled_rule is None:
+        if not self._has_default_control:
             if len(table.groups) == 1 and not self._has_warned_of_single_group:
                 self._has_warned_of_single_group = warn_of_single_group(_OWNER, self.rule)
             return controls
@@ -525,6 +510,29 @@ class RewardEngine:
                 names,
             )
         return controls
+
+    def _report_alarms(self, alarms: Sequence[Alarm], write: bool) -> None:
+        """Log the alarms that begin with a step, and ask the trainer to stop if the user chose that."""
+        if write:
+            for alarm in alarms:
+                _log.warning("alarm: %s. See `rubrank help alarm`.", alarm.text)
+        if alarms and self._stops_at_alarm:
+            self.alarm_stops = True
+
+    def _measure_time(self, started: float, graded_seconds: float, train: bool) -> dict[str, float]:
+        """Return the seconds that the rewards of a step took, and their share of the time between training steps.
+
+        started: when fusing began. graded_seconds: how long the trainer waited for the scores before that.
+        """
+        now = time.perf_counter()
+        seconds = graded_seconds + now - started
+        times = {"rubrank/seconds": seconds}
+        if train:
+            if self._last_fused_at is not None:
+                share = seconds / (now - self._last_fused_at)
+                times["rubrank/share_of_step"] = min(share, 1.0)
+            self._last_fused_at = now
+        return times
 
     def _log_findings(
         self,
@@ -629,10 +637,10 @@ class RewardEngine:
 
     def leave_out_default_control(self) -> None:
         """Turn default control off: for trainers whose checkpoints do not contain the engine's state."""
-        if self._uncontrolled_rule is not None:
+        if self._has_default_control:
             self.rule = self._uncontrolled_rule
             self.controls = ()
-            self._uncontrolled_rule = None
+            self._has_default_control = False
 
     @property
     def remembers(self) -> bool:
@@ -655,13 +663,18 @@ class RewardEngine:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; raises for the state of another rule."""
-        if state.get("version") != _STATE_VERSION or not set(self.state_dict()) <= set(state):
+        """Continue from a saved state; raises if it is incomplete, or has the memory of a rule that is not this one.
+
+        A state without a memory fits every rule: its rule learned nothing, so nothing would be lost.
+        """
+        missing = [name for name in self.state_dict() if name not in state]
+        if state.get("version") != _STATE_VERSION or missing:
+            without = f" without {', '.join(missing)}" if missing else ""
             raise InvalidInput(
                 _OWNER,
                 "state",
                 allowed=f"complete, and of version {_STATE_VERSION}",
-                got=f"version {state.get('version')!r} with {', '.join(sorted(state))}",
+                got=f"version {state.get('version')!r}{without}",
                 remedy="Resume with the version of rubrank that saved it.",
             )
         self._score_lines = list(state["lines"])
@@ -717,8 +730,9 @@ class RewardEngine:
             if not criterion.judged or judge is not None:
                 continue
             remedy = "Pass judges, or name a verifier."
-            for similar in get_close_matches(criterion.name, VERIFIERS, n=1):
-                remedy = f"Did you mean {similar!r}?"
+            similar_names = get_close_matches(criterion.name, VERIFIERS, n=1)
+            if similar_names:
+                remedy = f"Did you mean {similar_names[0]!r}?"
             raise InvalidInput(
                 where,
                 f"criterion {criterion.name!r}",
@@ -730,6 +744,15 @@ class RewardEngine:
     def list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         """Return the criteria of each group: shared ones and those of the query."""
         return [rubric.criteria for rubric in find_rubrics(groups, self.rubric)]
+
+
+def _collect_rewards(parts: Sequence[FusedPart], table: ScoreTable) -> list[np.ndarray]:
+    """Return the rewards of each group of a step, NaN for rollouts whose reward is unknown."""
+    unknown_M = np.concatenate([part.find_unknown() for part in parts])
+    reward_M = np.concatenate([part.result.reward for part in parts])
+    reward_M = np.where(unknown_M, np.nan, reward_M)
+    group_ends = np.cumsum([len(group.scores) for group in table.groups])
+    return np.split(reward_M, group_ends[:-1])
 
 
 # -------------------------------------------------------------------------------------------------------------- judges
