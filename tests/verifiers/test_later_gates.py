@@ -7,9 +7,9 @@ import pytest
 from rubrank import Rollout, find_verifier
 
 
-def judge(name, response, prompt):
+def judge(name, response, prompt, **params):
     gate = find_verifier(name)
-    return gate.verify(Rollout(response=response, prompt=prompt), gate.check_parameters({})).value
+    return gate.verify(Rollout(response=response, prompt=prompt), gate.check_parameters(params)).value
 
 
 @pytest.mark.parametrize(
@@ -163,3 +163,30 @@ def test_loops_whose_segment_repeats_itself(segment):
 )
 def test_stray_words_at_the_start_and_in_other_scripts(prompt, response, value):
     assert judge("WrongLanguage", response, prompt) == value
+
+
+STEPS = "\n".join(f"Step {i}: mix the flour well and stir." for i in range(40))
+
+
+@pytest.mark.parametrize("answer", [f"[{STEPS}]", f"{{{STEPS}}}", f"```\n{{{STEPS}}}\n```", f"```json\n[{STEPS}]\n```"])
+def test_brackets_around_a_loop_make_no_data_of_it(answer):
+    assert judge("RepeatSegment", answer, "How is it made?") == 0
+
+
+@pytest.mark.parametrize(
+    ("begin", "row", "end"),
+    [
+        ("[", '{{"id": {0}, "name": "a user of the shop", "ok": true}},', "{}]"),
+        ("", '{{"id": {0}, "name": "a user of the shop", "ok": true}}', ""),  # JSON Lines
+        ("```json\n[", '{{"id": {0}, "name": "a user of the shop", "ok": true}},', "{}]\n```"),
+        ("[", "get_weather(city='The first city', day={0}),", "]"),
+    ],
+)
+def test_rows_of_data_may_be_alike(begin, row, end):
+    answer = begin + "\n".join(row.format(i) for i in range(40)) + end
+    assert judge("RepeatSegment", answer, "Make test data.") == 1
+
+
+def test_a_short_loop_is_found_if_the_parameters_ask_for_it():
+    assert judge("RepeatSegment", "abcdef" * 3 + "abc", "Hi", most_times=2, least_length=20) == 0
+    assert judge("RepeatSegment", "abcdef" * 3 + "abc", "Hi") == 1

@@ -9,8 +9,8 @@
 3. too much of the prose copied from earlier passages, too many equal sentences;
 4. prose that can be compressed to almost nothing;
 5. lines, sentences, rows or lines of code that differ in a counter only;
-6. one segment of code over and over.
-If the prompt asks for repetition, only 1 and 2 are checked, and 1 allows more.
+6. an answer that is mostly code or tables, and one segment over and over.
+Only 1 and 2 are checked if the answer is data (JSON), or if the prompt asks for repetition; then 1 allows more.
 
 `find_repeats` finds everything that a text repeats: every window of `K` characters gets a hash, and sorting the hashes
 tells for each window where it stood before.
@@ -36,7 +36,9 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
 from rubrank.texts.text import split_sentences
+from rubrank.verifiers.shared.code_blocks import parse_python
 from rubrank.verifiers.shared.instruction import Share
+from rubrank.verifiers.shared.json_values import parse_json
 from rubrank.verifiers.shared.word_tables import compile_phrases
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -47,8 +49,9 @@ from rubrank.verifiers.verifier import BINARY, Answer, verifier
 # about as much as two letters.
 
 # Segments in a row.
-_SHORTEST_REPEAT = 16  # shorter repeats cannot matter, because `least_length` is at least 20
-_PARAGRAPH_LENGTH = 120  # a segment this long is a loop if it stands three times in a row
+_SHORTEST_REPEAT = 16  # shorter repeats are not listed, to save time; see `repeat_segment` for a small `least_length`
+_PARAGRAPH_LENGTH = 120  # a segment this long is a loop if it stands three times in a row …
+_PARAGRAPHS_MAY_REPEAT = 25  # … unless `most_times` is this or more
 _ASKED_FACTOR = 25  # `most_times` is multiplied by this if the prompt asks for repetition
 # `least_length` is multiplied by this for dots, dashes, blanks to fill in and emoji …
 _SIGNS_FACTOR = 10
@@ -64,20 +67,30 @@ _FEWEST_COPIED = 150  # in a short answer a copied sentence or two are a large s
 _MOST_CHARACTERS = 100_000  # of the prose that are examined, which bounds the time
 _SHORTEST_SENTENCE = 10  # its size: "Yes." may come again
 _FEWEST_SENTENCES = 6  # of fewer sentences nothing is concluded
+# A share of equal sentences from here on is a loop. Among few sentences, a large share comes about more easily.
+_LEAST_EQUAL_SHARE = 0.55
+_LEAST_EQUAL_SHARE_OF_FEW = 0.6
+_MANY_SENTENCES = 10  # fewer are few
 _COMPRESSIBLE_LENGTH = 800  # the compression of shorter texts says little
 # The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
 _LEAST_COMPRESSED_SHARE = 0.12
 
 # Units in a row that differ in a counter only. Good code has long runs of such lines: x1 = 0, x2 = 0, …
 _COUNTING_LENGTH = 100  # shorter answers are not examined
+_MANY_LINES = 10  # of prose with so many line breaks, the lines are the units, not the sentences
 _MANY_ENTRIES = 12  # lines, sentences or rows of a table
 _MANY_CODE_LINES = 25
 _FEWEST_UNIT_LETTERS = 8  # "1. Yes" is an answer key, not a loop
 _FEWEST_CODE_LINE_LETTERS = 5
 
-# One segment of code over and over.
+# One segment over and over in an answer that is mostly code or tables.
 _CODE_LOOP_LENGTH = 400  # shorter answers are not examined
-_LONG_CODE_LENGTH = 2_000
+_MOST_TIMES_IN_CODE = 12
+_FEWEST_SEGMENT_LETTERS = 8  # "0, 0, 0, " is a matrix
+# In a short answer, a segment of a few letters ("a, ") may be a loop, but it must be repeated more often.
+_LONG_CODE_LENGTH = 2_000  # shorter answers are short
+_MOST_TIMES_IN_SHORT_CODE = 30
+_FEWEST_SHORT_SEGMENT_LETTERS = 2
 
 # Finding repeats.
 K = 12  # characters of a window
@@ -108,7 +121,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=7, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=8, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -119,12 +132,15 @@ def repeat_segment(
 ) -> Answer:
     """The answer does not go round in circles.
 
-    Fails: a segment of any length (also of Chinese) repeated in a row more than `most_times` times over at least
-        `least_length` characters (Chinese counts double), a paragraph three times in a row; more than `most_copied` of
-        the prose being long copies of what was said before; most sentences being there before, in whatever order; prose
-        that can be compressed to an eighth; twelve sentences or entries in a row
-        that differ in a counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred
-        empty lines.
+    Fails:
+        - a segment of any length repeated in a row more than `most_times` times, over at least `least_length`
+          characters (Chinese counts double); a paragraph three times in a row;
+        - more than `most_copied` of the prose being long copies of what was said before;
+        - most sentences being there before, in whatever order;
+        - prose that can be compressed to an eighth;
+        - twelve sentences, entries or rows of a table in a row that differ in a counter only ("Step 7: …"); 25 such
+          lines of code;
+        - a hundred empty lines.
     Passes: tables, code, rules, JSON, calls of tools, answer keys, lists of alike entries, a chorus between verses,
         `refrains` given as parameters, and repetition that the prompt asks for ("say it 20 times").
     Not covered: the same thought in other words.
@@ -132,7 +148,9 @@ def repeat_segment(
     answer = rollout.answer
     prose = _select_prose(answer, refrains)
     is_asked = asks_to_repeat(rollout.question)
-    repeats = find_repeats(prose, least=_SHORTEST_REPEAT)
+    # At least half of a loop is repeat, and its characters may count double: with shorter repeats, no loop reaches
+    # `least_length`.
+    repeats = find_repeats(prose, least=min(_SHORTEST_REPEAT, least_length // 4))
     for repeat in (*repeats, *find_nested_loops(prose, repeats)):
         if _is_loop(prose, repeat, most_times, least_length, is_asked):
             return False, _describe_loop(prose, repeat)
@@ -140,12 +158,7 @@ def repeat_segment(
         return False, "empty lines without end"
     if is_asked:
         return True, "repetition was asked for"
-
-    # If the whole answer is JSON or a list of calls, its entries may be alike; a loop would not end with a bracket.
-    data = answer.strip()
-    if data.startswith("```"):
-        data = data.split("\n", 1)[-1].removesuffix("```").strip()
-    if (data[:1], data[-1:]) in (("[", "]"), ("{", "}")):
+    if _is_data(answer):
         return True, "data may be alike"
 
     copied = 0  # characters in copies that are as long as a sentence
@@ -163,8 +176,33 @@ def repeat_segment(
         raw = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
         if len(zlib.compress(raw)) < _LEAST_COMPRESSED_SHARE * len(raw):
             return False, "hardly anything is new: the text can be compressed to an eighth"
-    loop = _find_counting_loop(answer, prose) or _find_code_loop(answer, len(prose))
+    loop = _find_counting_loop(answer, prose) or _find_loop_outside_prose(answer, len(prose))
     return loop is None, loop or "no loop found"
+
+
+def _is_data(answer: str) -> bool:
+    """Is the whole answer, or its one block of code, JSON, or lists and calls as Python writes them?
+
+    [{"id": 1, "ok": true}, …], the same on lines of their own (JSON Lines), [get_weather(city="Oslo"), …]. Brackets
+    around prose make no data of it.
+    """
+    text = answer.strip()
+    if text.startswith("```"):
+        text = text.split("\n", 1)[-1].removesuffix("```").strip()
+    if (text[:1], text[-1:]) not in (("[", "]"), ("{", "}")):
+        return False
+    try:
+        parse_json(text)
+        return True
+    except ValueError:
+        pass
+    if len(text) > _MOST_CHARACTERS:
+        return False
+    try:
+        parse_python(text)
+        return True
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
@@ -206,8 +244,7 @@ def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_a
     """
     if is_asked:
         most_times *= _ASKED_FACTOR
-    # A large `most_times`, too, allows paragraphs to be repeated.
-    may_repeat_paragraphs = most_times >= _ASKED_FACTOR
+    may_repeat_paragraphs = most_times >= _PARAGRAPHS_MAY_REPEAT
     is_paragraph = repeat.distance >= _PARAGRAPH_LENGTH
     if is_paragraph and repeat.times >= 3 and not may_repeat_paragraphs:
         return True
@@ -240,8 +277,8 @@ def _measure_repeated_sentences(prose: str) -> float | None:
     if len(sentences) < _FEWEST_SENTENCES:
         return None
     share = 1 - len(set(sentences)) / len(sentences)
-    # Among few sentences, a large share comes about more easily.
-    least_share = 0.55 if len(sentences) >= 10 else 0.6
+    is_many = len(sentences) >= _MANY_SENTENCES
+    least_share = _LEAST_EQUAL_SHARE if is_many else _LEAST_EQUAL_SHARE_OF_FEW
     return share if share >= least_share else None
 
 
@@ -252,7 +289,7 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
     # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
     kinds: list[tuple[str, Iterable[str], int, int]] = []
     kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, _FEWEST_UNIT_LETTERS))
-    if prose.count("\n") < 10:  # otherwise the lines are the units
+    if prose.count("\n") < _MANY_LINES:
         sentences = split_sentences(prose)
         kinds.append(("sentences", sentences, _MANY_ENTRIES, _FEWEST_UNIT_LETTERS))
     if "|" in answer:
@@ -288,14 +325,17 @@ def _replace_counter(unit: str) -> str:
     return unit.strip().replace(counter[0], "0") if counter else unit.strip()
 
 
-def _find_code_loop(answer: str, prose_length: int) -> str | None:
-    """Return a defect if more than half of the answer is one segment of code over and over; else None."""
+def _find_loop_outside_prose(answer: str, prose_length: int) -> str | None:
+    """Return a defect if more than half of the answer is one segment over and over; else None.
+
+    Answers that are mostly prose are not examined, since loops of prose are found before. The whole answer is searched,
+    because a segment may have code, fences and prose in it.
+    """
     if len(answer) < _CODE_LOOP_LENGTH or prose_length > len(answer) // 2:
         return None
-    # In a short answer, a segment of a few letters ("a, ") may be a loop, but it must be repeated more often.
-    is_long = len(answer) >= _LONG_CODE_LENGTH
-    most_times = 12 if is_long else 30
-    fewest_letters = 8 if is_long else 2
+    is_short = len(answer) < _LONG_CODE_LENGTH
+    most_times = _MOST_TIMES_IN_SHORT_CODE if is_short else _MOST_TIMES_IN_CODE
+    fewest_letters = _FEWEST_SHORT_SEGMENT_LETTERS if is_short else _FEWEST_SEGMENT_LETTERS
     for repeat in find_repeats(answer, least=_SHORTEST_REPEAT):
         if repeat.times <= most_times or 2 * repeat.length <= len(answer):
             continue

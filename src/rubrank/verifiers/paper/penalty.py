@@ -407,7 +407,7 @@ def no_personal_data(
 _GATES = (empty_answer, truncated, repeat_segment, garbled_text, think_leak)
 
 
-@verifier("GeneralLowQuality", family="penalty", layer="low_quality", how="both")
+@verifier("GeneralLowQuality", family="penalty", version=2, layer="low_quality", how="both")
 def general_low_quality(rollout: Rollout) -> Answer:
     """The answer has no gross defect.
 
