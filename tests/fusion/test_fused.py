@@ -12,7 +12,7 @@ from cases import folded
 from ordinal import rlvr2
 
 import rubrank
-from rubrank import Fused, Gate, InvalidInput, attenuate
+from rubrank import Fused, Gate, InvalidInput, ScoreBatch, attenuate
 from rubrank.fusion.group import FusedGroup
 
 NAN = np.nan
@@ -44,6 +44,14 @@ def test_utilities_fused_ranking_and_reward():
     np.testing.assert_array_equal(group.reward, group.ranking)
     assert not group.no_signal
     assert group.flags == ()
+
+
+def test_weights_of_a_rule_may_be_lists():
+    batch = ScoreBatch.of_arrays([[1, 3], [0, 5]], criteria=["A", "B"], domains={"B": (1, 5)})
+    result = Fused(batch, "mine", [1, 0], [[2, 1]])
+    np.testing.assert_array_equal(result.group(0).weights, [2, 1])
+    with pytest.raises(InvalidInput, match=r"^rule 'mine': weights_NK must be"):
+        Fused(batch, "mine", [1, 0], [["much", "little"]])
 
 
 def test_effective_weights_are_shares_of_the_variance():

@@ -272,6 +272,14 @@ def test_a_maximum_for_a_criterion_that_the_gate_does_not_read():
         Gate(["Grade"], maximum={"Grad": 5})
 
 
+def test_a_score_on_a_criterion_outside_the_rubric_is_ignored():
+    gate = Gate(["NotEmpty"], ["NoTemplate"], floor=0.5, missing="fail")
+    asked = np.array([[False, False], [True, True]])
+    gated = gate([1, 1], [[0, 0], [1, 0]], ["NotEmpty", "NoTemplate"], asked)
+    np.testing.assert_array_equal(gated.reward, [1, 0.5])
+    np.testing.assert_array_equal(gated.passed, [True, True])
+
+
 @pytest.mark.parametrize("column", [2, -1, 100])
 def test_column_out_of_range(column):
     with pytest.raises(InvalidInput, match=rf"^Gate: criterion must be one of '0', '1'; got {column}"):

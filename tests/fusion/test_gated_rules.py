@@ -7,7 +7,7 @@ import pytest
 from cases import folded
 from ordinal import rlvr2
 
-from rubrank import Gate, attenuate, fuse
+from rubrank import Gate, UnknownName, attenuate, fuse
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import make_positive
@@ -31,6 +31,14 @@ WEIGHING = ("focal", "sa-mrpo", "dvao", "amrp", "pow3r")
 
 def gated_batch(gates=DIRTY, scores=SCORES):
     return ScoreBatch.of_arrays(scores, gates=gates, gate_criteria=GATES)
+
+
+def test_the_maximum_of_a_gate_of_the_batch_is_given_by_name():
+    batch = ScoreBatch.of_arrays([[0.9], [0.8], [0.7]], gates=[[0.5, 1], [0.4, 1], [1, 1]], gate_criteria=GATES)
+    result = Gated(find_rule("weighted-mean"), Gate(maximum={"NotEmpty": 0.5}))(batch)
+    assert result.reward == pytest.approx([1.0, 0.0, 0.25])
+    with pytest.raises(UnknownName, match=r"^Gate: maximum .* Did you mean 'NotEmpty'"):
+        Gated(find_rule("weighted-mean"), Gate(maximum={"NotEmty": 0.5}))(batch)
 
 
 def test_by_hand():

@@ -87,7 +87,7 @@ class Gate(CheckedRule):
     shape: "linear" or "smoothstep", between 0 and the threshold.
     missing: "pass" ignores a missing score; "fail" treats it as the worst score. A criterion that is not in a query's
         rubric never gates that query.
-    maximum: the score that a global-quality criterion must reach; one number, or by name.
+    maximum: the score that a global-quality criterion must reach; one number, or by name (1 for the others).
     lift: reward of the worst rollout that passed, before the factor; 0 leaves rewards as they are (the paper's gate).
         The default (None) is `LIFT` in a gated rule ("gdpo+"), and 0 for a gate that is called by itself.
     """
@@ -113,7 +113,8 @@ class Gate(CheckedRule):
         if self.lift is not None and not is_share:
             allowed = "in [0, 1); 0 is the paper's gate"
             raise InvalidInput("Gate", "lift", allowed, repr(self.lift), "Use None.")
-        if isinstance(self.maximum, Mapping):
+        # Without criteria there is nothing to compare with: in a gated rule, they come from the batch (see `Gated`).
+        if isinstance(self.maximum, Mapping) and self.global_quality:
             for key in self.maximum:
                 if key not in self.global_quality:
                     raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
@@ -129,9 +130,10 @@ class Gate(CheckedRule):
         """Gate rewards (…, G) ≥ 0 by scores (…, G, K).
 
         criteria: the names of the K columns; not needed if the gate's criteria are column numbers.
-        asked: (…, G, K), False where a criterion is not in the query's rubric, so that its score does not count as
-            missing.
-        starts: the first position of each group, if one row holds several groups; None: each row is a group.
+        asked: (…, G, K), False where a criterion is not in the query's rubric: a score there is ignored, and does not
+            count as missing. None: all are in the rubric.
+        starts: if `rewards` is one row of several groups, the first position of each group, and the end: [0, 4, 8] for
+            two groups of four. None: each row is a group.
         Raises InvalidInput for negative rewards, and for low-quality scores outside [0, 1].
         """
         reward = np.asarray(rewards, dtype=float)
@@ -147,6 +149,7 @@ class Gate(CheckedRule):
         is_missing = np.isnan(score)
         if asked is not None:
             is_missing = is_missing & asked
+            score = np.where(asked, score, np.nan)
 
         # The columns of the gate's criteria, which are given by name or by number.
         column_of: dict[str | int, int] = {k: k for k in range(score.shape[-1])}
@@ -183,7 +186,8 @@ class Gate(CheckedRule):
         count = (~np.isnan(soft)).sum(-1)
         total = np.nan_to_num(soft, nan=0.0).sum(-1)
         low_quality = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        # How far the mean is on the way from 0 to the threshold. A rollout without such scores is clean.
+        # How far the mean is on the way from 0 to the threshold: mean 0.3, threshold 0.6 → 0.5. A rollout without
+        # low-quality scores is clean.
         progress = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
         softgate = progress
         if self.shape == "smoothstep":
@@ -217,7 +221,7 @@ def _lift_rewards(
 ) -> np.ndarray:
     """Stretch the rewards of the rollouts that passed to [0, 1] within their group, and then to [lift, 1].
 
-    starts: the first position of each group, and the end; None: each row of `reward` is a group.
+    starts: as in `Gate.__call__`.
     is_gated: False where the query's rubric has no gate; such rewards are unchanged.
     """
     if not is_gated.any():
@@ -238,7 +242,8 @@ class Gated:
         stretched and lifted        1,   –,   0.25    0.9 and 0.7 passed: to [0, 1], and then to [0.25, 1]
         weighted-mean+              1,   0,   0.125   the second is stopped; the factor of the third is 0.5
 
-    grade A: docs/gates.md. `gate` holds the options; its criteria come from the batch.
+    grade A: docs/gates.md. `gate` holds the options; its criteria come from the batch. If `maximum` is a mapping, its
+    names must be hard gates of the batch (checked only if the batch has a hard gate).
 
     A factor below 1 would *raise* a negative number. The values of a rule that is not bounded (advantages, logarithms,
     counts) are therefore stretched to [0, 1] within each group first, also in a group without gate criteria. `value_M`
@@ -274,33 +279,13 @@ class Gated:
         # Penalties act through the factor; ranking them too would count them twice.
         batch = batch.drop_penalties()
         fused = apply_rule(self.rule, batch)
-        values_M = fused.value_M
+        values_M = _make_gate_input(self.rule, fused, batch)
         details = fused.details
-        # The gate needs values ≥ 0. How they are obtained depends on the rule:
-        reference_span_N = details.get("reference_span")
-        if reference_span_N is not None:
-            # RLVR² with scale="utility" gives advantages. The gate sees its ranking, and `_gate_advantages` then
-            # applies the gate's decisions to the advantages.
-            values_M = fused.ranking_M
-        elif not self.rule.bounded:
-            values_M = stretch_groups(values_M, batch.starts)
+        reference_span_N = details.get(
+            "reference_span"
+        )  # only RLVR² with scale="utility" reports it
+        if reference_span_N is None and not self.rule.bounded:
             details = {**details, "stretched": values_M}
-        elif fused.control is not None and fused.fit is None:
-            # Attributes were taken out of the values of a bounded rule, which may have moved them out of [0, 1].
-            # RLVR² (which has a fit) takes attributes out before it ranks, and stays inside.
-            values_M = _fit_into_unit(values_M, batch)
-        else:
-            lowest = values_M.min(initial=0.0)
-            if lowest < -_ROUNDING and not is_from_library(self.rule):
-                # A user's rule may claim to be bounded and not be.
-                allowed = "from 0 to 1, as its `bounded` says"
-                owner = f"rule {self.rule.name!r}"
-                remedy = "Set bounded = False."
-                raise InvalidInput(
-                    owner, "the value", allowed=allowed, got=f"{lowest:g}", remedy=remedy
-                )
-            if -_ROUNDING <= lowest < 0.0:
-                values_M = np.maximum(values_M, 0.0)
         hard_names = [c.name for c in batch.gate_criteria if c.layer == "global_quality"]
         soft_names = [c.name for c in batch.gate_criteria if c.layer == "low_quality"]
         gate = replace(
@@ -329,8 +314,41 @@ class Gated:
             self.rule.restore(inner)
 
 
+def _make_gate_input(rule: Rule, fused: Fused, batch: ScoreBatch) -> np.ndarray:
+    """Return the values (M,) that the gate multiplies by its factor; they must be ≥ 0.
+
+    Raises InvalidInput if a user's rule says that it is bounded, and gives a value below 0.
+    """
+    if fused.details.get("reference_span") is not None:
+        # RLVR² with scale="utility" gives advantages. The gate sees its ranking, and `_gate_advantages` then applies
+        # the gate's decisions to the advantages.
+        return fused.ranking_M
+    if not rule.bounded:
+        return stretch_groups(fused.value_M, batch.starts)
+    if fused.control is not None and fused.fit is None:
+        # Attributes were taken out of the values of a bounded rule, which may have moved them out of [0, 1]. RLVR²
+        # (which has a fit) takes attributes out before it ranks, and stays inside.
+        return _fit_into_unit(fused.value_M, batch)
+    lowest = fused.value_M.min(initial=0.0)
+    # A user's rule may claim to be bounded and not be. The remedy is of no use for a rule of the library, whose
+    # `bounded` nobody can set; the gate refuses its negative values.
+    if lowest < -_ROUNDING and not is_from_library(rule):
+        raise InvalidInput(
+            f"rule {rule.name!r}",
+            "the value",
+            allowed="from 0 to 1, as its `bounded` says",
+            got=f"{lowest:g}",
+            remedy="Set bounded = False.",
+        )
+    if -_ROUNDING <= lowest < 0.0:
+        return np.maximum(fused.value_M, 0.0)
+    return fused.value_M
+
+
 def _fit_into_unit(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """Move and shrink the values of each group into [0, 1]; groups that are inside stay as they are.
+
+        values −0.2, 0.3, 1.3      shifted by 0.2: 0, 0.5, 1.5; divided by 1.5: 0, 0.33, 1
 
     Values of a bounded rule may leave [0, 1] when attributes are controlled. There is one shift and one factor for a
     group, so a trainer that scales rewards by group does not notice.
@@ -352,7 +370,13 @@ def _gate_advantages(
     span_N: best minus worst of a strict order, on the scale of the advantages.
 
     A stopped rollout gets the stop value: it lies `lift/(1 − lift)` of that span below the worst rollout that passed.
-    That is the same distance as with rewards, where stopped rollouts have 0 and those that passed lie in [lift, 1].
+    That is the same distance as with rewards, where stopped rollouts have 0 and those that passed lie in [lift, 1]:
+    with lift 0.25, they span 0.75, and 0.25 / 0.75 = 1/3 of that span lies between 0 and the worst of them.
+
+        lift 0.25, span 3; advantages 1.5, 0, −1.5, the second has the factor 0.5, and the third is stopped
+        worst that passed 0 → stop value 0 − 1/3 · 3 = −1
+        1.5;  −1 + 0.5 · (0 − (−1)) = −0.5;  −1        minus their mean 0: 1.5, −0.5, −1
+
     The factor of the soft gate pulls the others towards the stop value. A group whose rubric has no gate is unchanged.
     """
     if not batch.N:

@@ -9,16 +9,24 @@
 
 Explanations, metrics and records read the numbers that the rule computed; they compute nothing again.
 
-What the numbers of a rollout are called, in the order in which they arise:
+RLVR² goes from scores to a reward in these steps. The numbers are those of three rollouts, scored 9, 8, 3 on A (weight
+2) and 1, 0, 1 on B (weight 1), with the model "borda", utility = (wins − losses) / 2:
 
-    score        on one criterion, as given
-    utility u    on one criterion: what RLVR² fits to the order of the scores in the group. Other rules have none
-    value        on one criterion: the utility, adjusted for attributes and scaled
-    fused        the weighted sum Σ w·value over the criteria
-    ranking R̃    `fused` stretched to [0, 1] in each group; under another rule, the same as value_M
-    value_M      the number that the rule returns: for RLVR² the ranking (an advantage with scale="utility"), for
-                 another rule whatever it makes of the scores
-    reward       what the trainer gets: value_M, after the gate if the rule has one
+    of one criterion                                                              rollout 0     1        2
+        score          as given                                             A     9             8        3
+        utility        fitted to the order of the scores in the group       A     1             0       −1
+        fit.values_MK  the utility, adjusted for attributes and scaled      A     1             0       −1
+                       (here neither)                                       B     0.5          −1        0.5
+    of the rollout
+        fused          the weighted sum Σ w·value over the criteria               2.5          −1       −1.5
+        ranking R̃      `fused` stretched to [0, 1] within the group               1             0.125    0
+        value_M        what the rule returns: the ranking, or an advantage        1             0.125    0
+                       with scale="utility"
+        reward         what the trainer gets: value_M, or what the gate           1             0.125    0
+                       makes of it if the rule has one
+
+Another rule has only scores, value_M and reward; its ranking is value_M. The result object is called `Fused` after the
+batch that was fused; its attribute `fused` is the weighted sum.
 
 Only RLVR² has utilities, and therefore a `fit`. Rules such as Borda add up other numbers on each criterion; they are
 split into `compute_values`, which makes these numbers, and `fuse_values`, which adds them up (rules/ranks.py).
@@ -162,17 +170,26 @@ class Fused(Framed):
                     allowed="a finite number for each rollout that has scores",
                     got=f"{value_M[wrong[0]]} for rollout {wrong[0]}",
                 )
-            # A group without any score has no mean: its rollouts get the middle of the range from 0 to 1.
+            # A group without any score has no mean, and gets 0.5 for all its rollouts. Any number would do, also for a
+            # rule that is not bounded: equal rewards give no advantage.
             value_M = fill_unknown(value_M, batch, empty=0.5)
         object.__setattr__(self, "value_M", value_M)  # the dataclass is frozen
-        weights = self.weights_NK
-        if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
+        if self.weights_NK is None:
+            return
+        try:
+            weights_NK = np.asarray(self.weights_NK, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                owner, "weights_NK", allowed="an array of numbers", got=brief(self.weights_NK)
+            ) from None
+        if weights_NK.shape not in ((1, batch.K), (batch.N, batch.K)):
             raise InvalidInput(
                 owner,
                 "weights_NK",
                 allowed=f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})",
-                got=f"shape {np.shape(weights)}",
+                got=f"shape {weights_NK.shape}",
             )
+        object.__setattr__(self, "weights_NK", weights_NK)
 
     def __repr__(self) -> str:
         groups_without_signal = int(np.count_nonzero(self.no_signal))
@@ -222,17 +239,17 @@ class Fused(Framed):
 
     @property
     def ranking_M(self) -> np.ndarray:
-        """(M,): the value before the gate, in the order of the batch: R̃ of RLVR², or the value of another rule."""
+        """(M,): R̃ of RLVR² (with scale="utility", too), or `value_M` of another rule; in the order of the batch."""
         return self.value_M if self.fit is None else self.fit.ranking_M
 
     @property
     def ranking(self) -> np.ndarray:
-        """The value before the gate, in the caller's shape: R̃ of RLVR², or the value of another rule."""
+        """`ranking_M` in the caller's shape: R̃ of RLVR² (with scale="utility", too), or the value of another rule."""
         return self.batch.restore_rollout_shape(self.ranking_M)
 
     @property
     def fused(self) -> np.ndarray | None:
-        """The weighted sum of the values; None for a rule without utilities."""
+        """The weighted sum Σ w·value of each rollout, in the caller's shape; None for a rule without utilities."""
         if self.fit is None:
             return None
         return self.batch.restore_rollout_shape(self.fit.fused_M)
