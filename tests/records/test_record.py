@@ -156,6 +156,15 @@ def test_groups_must_be_those_that_were_fused(graded: tuple[list[Group], ScoreTa
         list(records_of(table.fuse(), table, groups=groups[::-1]))
 
 
+def test_other_groups_are_named(graded: tuple[list[Group], ScoreTable]) -> None:
+    groups, table = graded
+    first, second = groups[0].id, groups[1].id
+    with pytest.raises(InvalidInput, match=f"groups must be .*; got {second!r} instead of {first!r} as group 0"):
+        records_of(table.fuse(), table, groups=[groups[1], groups[0], *groups[2:]])
+    with pytest.raises(InvalidInput, match=r"table must be the groups that were fused.*; got 1 group instead of 6"):
+        records_of(table.fuse(), ScoreTable(table.groups[:1]))
+
+
 def test_arguments_are_checked_before_the_first_record_is_made(graded: tuple[list[Group], ScoreTable]) -> None:
     groups, table = graded
     with pytest.raises(InvalidInput, match="Pass what was graded"):

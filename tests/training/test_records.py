@@ -133,6 +133,24 @@ def test_training_does_not_wait(tmp_path, monkeypatch):
     assert len(list(read_records(path))) == 1
 
 
+def test_a_limit_counts_batches_that_are_not_written_yet(tmp_path, monkeypatch):
+    may_write = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> int:
+        assert may_write.wait(30)
+        return write_records(*args, **kwargs)
+
+    monkeypatch.setattr(writing, "write_records", slow)
+    path = tmp_path / "records.jsonl"
+    writer = RecordWriter(Recording(path, background=True, most_bytes=1))
+    record = a_record().model_copy(update={"responses": ("a text",)})
+    writer.write([record])
+    writer.write([record])  # the first one is not on disk
+    may_write.set()
+    writer.wait()
+    assert [record.responses for record in read_records(path)] == [("a text",), None]
+
+
 @pytest.mark.parametrize("end", ["next step", "end"])
 def test_an_error_of_the_thread_is_raised(tmp_path, end):
     folder = tmp_path / "file"

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank._plain import Immutable
-from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.errors import InvalidInput, counted, only_our_errors
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.result import Fused
@@ -38,7 +38,8 @@ VERSION = 1
 
 Number: TypeAlias = float | None
 """None = missing."""
-Table: TypeAlias = tuple[tuple[Number, ...], ...]
+Matrix: TypeAlias = tuple[tuple[Number, ...], ...]
+"""One row per rollout, criterion or whatever comes first in its description: G × K is (rollouts, criteria)."""
 
 
 class GateRecord(Immutable):
@@ -66,39 +67,39 @@ class GroupRecord(Immutable):
     step: int | None = None
     criteria: tuple[CriterionData, ...]
     """First the K by which rollouts are ranked, then the C of the gate, then those that are only watched."""
-    scores: Table
+    scores: Matrix
     """G × all criteria, as given."""
     reasons: tuple[tuple[str, ...], ...] | None = None
-    outcomes: Mapping[str, Table] = {}
+    outcomes: Mapping[str, Matrix] = {}
     """Criterion → G × G, of those on which responses were compared instead of scored."""
-    soft_outcomes: Mapping[str, Table] = {}
+    soft_outcomes: Mapping[str, Matrix] = {}
     """Criterion → G × G, of those whose verdicts were uncertain and fitted as such (`outcomes: soft`)."""
     probabilities: Mapping[str, tuple[Distribution, ...]] = {}
     """Criterion → for each rollout (value, probability) pairs, if the judge gave probabilities."""
     weights: tuple[float, ...]
     """(K,): as the rule used them."""
-    utilities: Table | None = None
+    utilities: Matrix | None = None
     """G × K; None for rules that have none."""
-    values: Table | None = None
+    values: Matrix | None = None
     """G × K: what was weighted and added up."""
-    ranked_scores: Table | None = None
+    ranked_scores: Matrix | None = None
     """G × K: what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
     attribute_names: tuple[str, ...] = ()
-    attributes: Table | None = None
+    attributes: Matrix | None = None
     """G × D."""
-    mean_contrasts: Table | None = None
-    """G × D."""
+    mean_contrasts: Matrix | None = None
+    """G × D: how much more of each attribute a rollout has than its group."""
     pool: str | None = None
     """What γ, the effect of each attribute on each criterion, was estimated over: "batch", "run" or "group"."""
-    gamma: Table | None = None
+    gamma: Matrix | None = None
     """K × D: the estimate γ̂."""
-    se: Table | None = None
+    se: Matrix | None = None
     """K × D: its standard error."""
-    shrunk: Table | None = None
+    shrunk: Matrix | None = None
     """K × D: γ̃, the estimate after shrinkage towards 0."""
     n: tuple[float, ...] | None = None
     """(K,): groups that the estimate comes from."""
-    taken: Table | None = None
+    taken: Matrix | None = None
     """K × D: the effect that was taken out of the utilities in this group."""
     scale: tuple[float, ...] | None = None
     """(K,): what `span` multiplied each criterion's utilities by."""
@@ -111,11 +112,13 @@ class GroupRecord(Immutable):
     no_signal: bool
     """All rollouts have the same reward, so that the group teaches nothing."""
     effective_weights: tuple[float, ...] | None = None
+    """(K,): each criterion's share of the variance of `fused`; they add up to 1, or are all 0 if rollouts are tied."""
     agreement: Number = None
     """How much the criteria agree, from 0 to 1."""
     error: tuple[Number, ...] | None = None
     """(G,): standard error of `fused`, estimated from the differences between criteria."""
     flags: tuple[str, ...] = ()
+    """Warnings for the reader: "no signal", "missing: NAME (2)", "constant: NAME"."""
     prompt: tuple[Mapping[str, Any], ...] | None = None
     """Messages: role and content, and tool_calls, reasoning, tool_call_id and error if they have them."""
     turns: tuple[tuple[Mapping[str, Any], ...], ...] | None = None
@@ -165,14 +168,19 @@ def records_of(
             remedy="For example table.fuse().",
         )
     labels = [str(label) for label in result.labels]
-    table_ids = labels if table is None else [group.id for group in table.groups]
-    group_ids = labels if groups is None else [group.id for group in groups]
-    if table_ids != labels or group_ids != labels:
+    for argument, argument_groups in (("table", table), ("groups", groups)):
+        ids = labels if argument_groups is None else [group.id for group in argument_groups]
+        if ids == labels:
+            continue
+        got = f"{counted(len(ids), 'group')} instead of {len(labels)}"
+        if len(ids) == len(labels):
+            number = next(g for g, label in enumerate(labels) if ids[g] != label)
+            got = f"{ids[number]!r} instead of {labels[number]!r} as group {number}"
         raise InvalidInput(
             "records_of",
-            "table and groups",
-            allowed=f"those that were fused: {len(labels)} groups, in order",
-            got=f"{len(table_ids)} and {len(group_ids)}",
+            argument,
+            allowed="the groups that were fused, in the same order",
+            got=got,
             remedy="Pass what was graded and fused.",
         )
     numbers = range(len(result)) if only is None else list(only)
@@ -257,7 +265,7 @@ def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
             criteria=record.criteria,
             scores=to_array(record.scores, (record.size, len(record.criteria))),
             reasons=record.reasons or (("",) * len(record.criteria),) * record.size,
-            outcomes={name: to_array(table, shape) for name, table in record.outcomes.items()},
+            outcomes={name: to_array(matrix, shape) for name, matrix in record.outcomes.items()},
             probabilities=record.probabilities,
         )
         groups.append(group)
@@ -310,12 +318,12 @@ def _describe_message(message: Message) -> dict[str, Any]:
     }
 
 
-def to_array(table: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a table of a record as an array, with NaN for None.
+def to_array(numbers: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the numbers of a record as an array, with NaN for None.
 
-    shape: needed for tables without rows, which do not show how many columns they have.
+    shape: needed for matrices without rows, which do not show how many columns they have.
     """
-    return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN
+    return np.array(numbers, dtype=float).reshape(shape)  # NumPy reads None as NaN
 
 
 # ------------------------------------------------------------------------------------------- back to a fused group
@@ -353,8 +361,8 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     }
     arrays: dict[str, Any] = {}
     for name, shape in shapes.items():
-        table = getattr(record, name)
-        arrays[name] = None if table is None else to_array(table, shape)
+        numbers = getattr(record, name)
+        arrays[name] = None if numbers is None else to_array(numbers, shape)
     gate = None
     gated = None
     if record.gate is not None:
@@ -380,18 +388,21 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     )
 
 
-def _read_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
+def _read_outcomes(record: GroupRecord, matrices: Mapping[str, Matrix]) -> dict[int, np.ndarray]:
     """Return column → (G, G) outcomes of comparisons, for the criteria that rank the rollouts."""
     shape = (record.size, record.size)
     read = {}
     for k, criterion in enumerate(record.ranked):
-        if criterion.name in tables:
-            read[k] = to_array(tables[criterion.name], shape)
+        if criterion.name in matrices:
+            read[k] = to_array(matrices[criterion.name], shape)
     return read
 
 
 def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResult]:
-    """Return the gate of a record, and what it did to each rollout."""
+    """Return the gate of a record, and what it did to each rollout.
+
+    A record does not hold the settings of the gate, such as threshold and floor. The returned gate has the defaults.
+    """
     hard_names = [c.name for c in record.criteria if c.layer == "global_quality"]
     soft_names = [c.name for c in record.criteria if c.layer == "low_quality"]
     is_stopped = [[name in stopped_by for name in hard_names] for stopped_by in gate.stopped_by]

@@ -117,10 +117,9 @@ class RecordWriter:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
         batch = list(records)
         # Without a thread, the batch that failed may be tried again; any other batch would leave a gap before it.
-        if self.recording.background or _label_groups(batch) != self._failed_groups:
+        is_retry = not self.recording.background and _label_groups(batch) == self._failed_groups
+        if not is_retry:
             self._raise_failure()
-        if not self.recording.texts or self._is_full():
-            batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
         file = self.recording.get_file(step)
         if not self.recording.background:
             self._append(file, batch)
@@ -201,26 +200,32 @@ class RecordWriter:
             self._append(file, records)
 
     def _append(self, file: Path, records: list[GroupRecord]) -> None:
-        """Write all records of a batch or none, and keep whether that failed.
+        """Write all records of a batch or none, without texts beyond a size limit, and keep whether that failed.
 
         Raises InvalidInput if the file cannot be written; other errors, such as KeyboardInterrupt, stay what they are.
         """
         size_before = file.stat().st_size if file.exists() else 0
         try:
+            # Checked here and not in `write`, which in the background does not know the size of pending batches.
+            if not self.recording.texts or self._is_full():
+                without_texts = dict.fromkeys(_TEXT_FIELDS)
+                records = [record.model_copy(update=without_texts) for record in records]
             write_records(file, records, append=True)
         except BaseException as error:
             with suppress(OSError):
                 os.truncate(file, size_before)  # half a line would hide what follows
             if isinstance(error, OSError):
                 cause = f"{error.strerror or error}"
+                remedy = "Make room or fix the path, then resume."
             else:
                 cause = f"{type(error).__name__}: {error}"
+                remedy = "Fix the cause of this error, then resume."
             self._failure = InvalidInput(
                 "records",
                 "path",
                 allowed="a writable file",
                 got=f"{file}: {cause}",
-                remedy="Make room or fix the path, then resume.",
+                remedy=remedy,
             )
             self._failed_groups = _label_groups(records)
             if isinstance(error, OSError):
