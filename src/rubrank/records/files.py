@@ -199,7 +199,10 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _open(path: Path, mode: str, compression: str) -> IO[Any]:
-    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none."""
+    """Open a file of lines. mode: "wb", "ab" or "rt".
+
+    compression: ".gz", ".zst", or anything else for none; a file that is not complete yet may have another suffix.
+    """
     encoding: dict[str, Any] = {}
     if "b" not in mode:
         # Responses may hold lone surrogates, which strict UTF-8 refuses.

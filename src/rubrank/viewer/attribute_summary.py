@@ -70,7 +70,7 @@ class GammaSummary:
         """Criterion → sum of squares around the group's mean, before control."""
         self._squares_after: dict[str, float] = defaultdict(float)
         """The same after control."""
-        self._used: Counter[str] = Counter()
+        self._group_counts: Counter[str] = Counter()
         """Criterion → in how many groups it counts."""
 
     def add(self, group: GroupArrays) -> None:
@@ -97,7 +97,7 @@ class GammaSummary:
         # A row for each criterion that counts, then one for all of them together. Other criteria are dropped first:
         # their rows may be NaN, which a weight of 0 would not remove from a weighted sum.
         names = [group.names[k] for k in used]
-        self._used.update(names)
+        self._group_counts.update(names)
         rows = np.stack([fused.gamma, half_width, groups])[:, used]
         weights = fused.weights[used]
         if weights.sum() > 0.0:
@@ -125,7 +125,10 @@ class GammaSummary:
     def summarize(self) -> dict[str, Any]:
         """Return the points by step of the criteria that most groups have, as in the class's docstring."""
         attributes = list(self._taken)
-        criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
+        criteria = [
+            _ALL_CRITERIA,
+            *(name for name, _ in self._group_counts.most_common(_MOST_CRITERIA)),
+        ]
         points: dict[str, list[Any]] = {}
         for d, attribute in enumerate(attributes):
             for k, criterion in enumerate(criteria):

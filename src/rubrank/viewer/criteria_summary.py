@@ -199,7 +199,7 @@ class ConflictSummary:
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]] = {}
         """Criteria of a group → sum of τ and number of groups, (K, K) each: groups with the same rubric share one."""
-        self._used: Counter[str] = Counter()
+        self._group_counts: Counter[str] = Counter()
 
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
@@ -215,11 +215,11 @@ class ConflictSummary:
         total, count = self._sums[names]
         total += np.nan_to_num(tau)
         count += ~np.isnan(tau)
-        self._used.update(names)
+        self._group_counts.update(names)
 
     def summarize(self) -> dict[str, Any]:
         """Return the matrix of the criteria that most groups have."""
-        names = [name for name, _ in self._used.most_common(_MOST_IN_MATRIX)]
+        names = [name for name, _ in self._group_counts.most_common(_MOST_IN_MATRIX)]
         places = {name: k for k, name in enumerate(names)}
         total = np.zeros((len(names), len(names)))
         count = np.zeros((len(names), len(names)), int)
@@ -229,5 +229,5 @@ class ConflictSummary:
             total[np.ix_(target, target)] += set_total[np.ix_(rows, rows)]
             count[np.ix_(target, target)] += set_count[np.ix_(rows, rows)]
         tau = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        left_out = len(self._used) - len(names)
+        left_out = len(self._group_counts) - len(names)
         return {"names": names, "tau": tau.tolist(), "groups": count.tolist(), "left_out": left_out}

@@ -337,7 +337,7 @@ class RuleSummary:
     def __init__(self) -> None:
         self._rewards: dict[tuple[int | None, str, int], dict[str, np.ndarray]] = {}
         """(step, group, how often it came before) → rule → rewards: a query may come again in a later epoch."""
-        self._seen: Counter[tuple[int | None, str, str]] = Counter()
+        self._occurrences: Counter[tuple[int | None, str, str]] = Counter()
         self._names: dict[str, None] = {}
 
     def add(self, group: GroupArrays) -> None:
@@ -345,8 +345,8 @@ class RuleSummary:
         record = group.record
         if not record.size:
             return
-        occurrence = self._seen[record.step, record.group, record.rule]
-        self._seen[record.step, record.group, record.rule] += 1
+        occurrence = self._occurrences[record.step, record.group, record.rule]
+        self._occurrences[record.step, record.group, record.rule] += 1
         rewards = self._rewards.setdefault((record.step, record.group, occurrence), {})
         rewards[record.rule] = group.reward
         for rule, reward in record.others.items():
