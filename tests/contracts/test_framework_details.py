@@ -44,6 +44,18 @@ def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
     assert [message["content"] for message in record.prompt or ()] == ["Name a lake."]
 
 
+def test_a_task_of_rllm_that_is_a_question_is_not_the_truth():
+    from rubrank.training.frameworks.rllm import estimator
+
+    question = "What is 2+2?"
+    talk = [{"role": "user", "content": question}, {"role": "assistant", "content": question}]
+    made = [Plain(steps=[Plain(chat_completions=talk)], task=question, reward=0.0) for _ in range(2)]
+    reported: list[Any] = []
+    estimate = estimator(RewardEngine(["GroundTruthMatch"]), lambda rewards, **_: rewards, report=reported.append)
+    estimate(rewards=[np.zeros(2)], traj_groups=[Plain(group_id="a", trajectories=made)])
+    assert reported[0].metrics["rubrank/GroundTruthMatch/missing"] == 1.0  # the data hold no truth
+
+
 def test_roll_reads_all_tokens_of_a_padded_batch(tmp_path):
     """ROLL pads prompts at the beginning, and its masks belong to the sequence without that padding."""
     from rubrank.training.frameworks.roll import RubricLoop

@@ -33,6 +33,15 @@ def test_turns_before_the_answer_are_kept_and_recorded() -> None:
     assert turns[0]["reasoning"] == "hm"
 
 
+def test_a_response_that_ends_in_a_call_has_no_answer() -> None:
+    """What was said before the call is on the way to an answer, and must not be rewarded as one."""
+    calling = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    rollout = Rollout.model_validate({"prompt": "Why?", "response": [*SAID[:2], calling]})
+    assert rollout.answer == ""
+    assert [message.content for message in rollout.messages] == ["I look it up.", "3 hits"]
+    assert [call.name for call in rollout.tool_calls] == ["search", "search"]
+
+
 def test_calls_without_messages_are_one_turn_and_plain_rollouts_have_none() -> None:
     called = Rollout(response="x", tool_calls=({"name": "run", "arguments": {"a": 1}, "result": 2},))  # type: ignore[arg-type]
     found = describe_texts(Group(id="q", rollouts=(called, Rollout(response="y"))))["turns"]

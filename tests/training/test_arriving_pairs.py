@@ -277,9 +277,7 @@ def test_who_comes_in_another_order_the_next_time_is_not_paid_again(tmp_path: An
 
 
 @pytest.mark.parametrize(("kind", "calls"), [("batched", 3), ("pairwise", 6)])  # three pairs, each in both orders
-def test_a_late_rollout_adds_only_its_own_calls_to_the_totals_of_the_run(
-    asker: Better, kind: str, calls: int
-) -> None:
+def test_a_late_rollout_adds_only_its_own_calls_to_the_totals_of_the_run(asker: Better, kind: str, calls: int) -> None:
     async def main() -> Any:
         barrier = Barrier(RewardEngine(RUBRIC, judges=judged(kind)), 3, timeout=0.1)
         on_time = [barrier.reward("q", said(NAMES[i]), step=0, member=i) for i in range(2)]

@@ -93,6 +93,12 @@ def test_sources_and_stages(key, tmp_path):
     assert told == [{"mode": "train", "source": "chat", "stage": "first"}, {"mode": "train", "source": "web"}]
 
 
+def test_stage_0_has_a_line_as_stage_1_has():
+    groups = [group("a", "moon", "sun", stage=0), group("b", "moon", "moon", stage=1)]
+    found = RewardEngine([MOON]).score(groups, 0).metrics
+    assert (found["rubrank/score/stage/0"], found["rubrank/score/stage/1"]) == (0.5, 1.0)
+
+
 def test_what_is_no_name_is_no_source():
     found = RewardEngine([MOON]).score([group("a", "moon", "sun", source={"url": "x"}, stage=None)], 0).metrics
     assert not any("source" in name or "stage" in name for name in found)

@@ -255,7 +255,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"tools": ["parts_of_a_test.World"]},
-        "tools.0 must be a function that can be described to a model: parts_of_a_test.W",
+        "tools.0 must be a function that can be described to a model; got parts_of_a_test.W",
     ),
     (
         {"tools": ["parts_of_a_test.add", "parts_of_a_test.other"]},
@@ -266,13 +266,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environments": {"a": 3}}, "environments.a must be a text; got 3"),
     (
         {"environments": "parts_of_a_test.NoReset"},
-        "environments must be a function that can be described to a model: parts_of_a_t",
+        "environments must be a function that can be described to a model; got parts_of_a_t",
     ),
     (
         {"environments": "parts_of_a_test.NeedsSize"},
         "environments must be callable without arguments; got NeedsSize (missing a requ",
     ),
-    ({"environments": "parts_of_a_test.Undescribed"}, "described to a model: parts_of_a_test.Undescribed.look; got"),
+    ({"environments": "parts_of_a_test.Undescribed"}, "described to a model; got parts_of_a_test.Undescribed.look ("),
     (
         {"environments": "parts_of_a_test.ResetsNothing"},
         "environments must be a class whose reset takes every column of a row, such as",
@@ -454,6 +454,15 @@ def test_rows_say_which_environment_is_theirs(folder, monkeypatch):
     assert "environment" not in make_plan(tiny.job(folder)).rows[0]  # TRL would take it for one
     with pytest.raises(InvalidInput, match=r"prompt 1: environment must be one of 'b'; got 'a'"):
         make_plan(tiny.job(folder, environments={"b": WORLD}))
+
+
+def test_columns_of_rows_may_have_any_names(folder, monkeypatch):
+    monkeypatch.setattr(policy, "check_tools", lambda *_: None)  # the tiny policy's template knows no tools
+    columns = {"job": "baker", "place": "Hangzhou", "allowed": True, "function": "f"}
+    file = folder / "prompts.jsonl"
+    rows = [{**json.loads(line), **columns} for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert make_plan(tiny.job(folder, environments=WORLD)).rows[0]["job"] == "baker"
 
 
 # ------------------------------------------------------------------------------------------ prompts and chat templates

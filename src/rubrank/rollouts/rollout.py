@@ -9,9 +9,12 @@ A prompt is a text or chat messages. A response is a text, or the messages that 
         {"role": "tool", "tool_call_id": "c1", "content": "West Lake"},
         {"role": "assistant", "content": "West Lake."},
     ])
-    .response                     "West Lake.", the last text of the assistant
+    .response                     "West Lake.", the text of the assistant's last message
     .tool_calls                   (ToolCall(name="search", arguments="{}", id="c1", result="West Lake"),)
     .messages                     the first two messages
+
+If the assistant's last message only calls tools, the response is "": there is no final answer, and what was said on the
+way, such as "I look it up.", must not be rewarded as one.
 
 A response may have reasoning, in tags or in a separate field. Everything that a verifier can read is here; nothing here
 knows about scores.
@@ -95,7 +98,7 @@ class Rollout(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _convert_message_response(cls, data: Any) -> Any:
-        """Convert a response that is chat messages to the last text of the assistant and all tool calls."""
+        """Convert a response that is chat messages to the text of the assistant's last message and all tool calls."""
         response = data.get("response") if isinstance(data, Mapping) else None
         if isinstance(response, str) or not isinstance(response, Sequence):
             return data

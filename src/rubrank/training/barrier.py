@@ -582,8 +582,8 @@ def _merge_judgments(
 
     pair_accounts: the costs of the calls about pairs that were made before. Their verdicts are part of `compared`.
 
-    Identical rollouts share one part. Its calls were made and paid for once, so its account counts once. Its answers
-    count for each of the rollouts, as when a group is judged at once, so that every score has the same share in `missing`.
+    Identical rollouts share one part. Its calls were paid for once, so its account counts once. Its answers count for
+    each of the rollouts, as when a group is judged at once: `missing` is then a share of all scores.
     """
     if compared.judging is None:
         return None

@@ -6,8 +6,9 @@
                                         …/shared (the shared rubric) and …/own (the queries' own rubrics)
     rubrank/<criterion>/mean            mean of its scores, on its own scale
     rubrank/<criterion>/ties            share of the pairs within groups with equal scores
-    rubrank/<criterion>/covariance      Cov(s, A)/(σ_s σ_A) of its scores with the advantages within groups: if it is
-                                        positive, training improves the criterion (to first order)
+    rubrank/<criterion>/covariance      correlation of its scores with the advantages within groups, Cov(s, A)/(σ_s σ_A)
+                                        from -1 to 1: if it is positive, training improves the criterion (to first
+                                        order); named after the covariance, which has the same sign
     rubrank/<criterion>/missing         share of the rollouts without a score
     rubrank/<criterion>/weight          its share of the variance of the fused utility under RLVR², its share of the
                                         weights under other rules; mean over the groups that have it
@@ -18,6 +19,7 @@
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
     rubrank/reasoning/tokens, rubrank/answer/tokens                                if the trainer has token ids
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
+    rubrank/groups/incomplete           1 if samples of the group are missing, else 0 (only with `barrier.py`)
     rubrank/groups/agreement, /error    how much the criteria agree; standard error of the fused utility
     rubrank/unknown                     share of the rollouts without any score
     rubrank/judge/calls, /hits, /cost, /tokens, /missing, /latency_p50, /latency_p90, /latency_p99
@@ -60,7 +62,8 @@ from rubrank.training.controls import TextFeatures, find_token_lengths
 
 MOST_LINES = 32
 """Sources, stages, categories and tiers (each) with its own line; the others share the line "others"."""
-_MAX_NAME_LENGTH = 80  # characters of a source, stage, category or tier in the name of a line
+_MAX_NAME_LENGTH = 80  # characters of a source, stage or category in the name of a line
+# The source or stage of a query is the first of these metadata that it has.
 _ORIGIN_KEYS = {
     "source": ("rubrank_source", "data_source", "source"),
     "stage": ("rubrank_stage", "stage"),
@@ -110,9 +113,9 @@ def measure_criteria(
     for result in results:
         batch = result.batch
         shares_NK = np.zeros((batch.N, batch.K))
-        if result.fit is None:
+        if result.fit is None:  # a rule without utilities: its weights are all that is known
             shares_NK[:] = normalise_weights(batch, result.used_weights_NK)
-        else:
+        else:  # RLVR²: how much of the variance of the fused utility each criterion explains
             for g, group in enumerate(result):
                 shares_NK[g, result.columns_of(g)] = group.effective_weights
         for k, name in enumerate(batch.names):
@@ -139,7 +142,8 @@ def measure_criteria(
         (group.criteria, group.scores, group_rewards)
         for group, group_rewards in zip(table.groups, rewards, strict=True)
     ]
-    figures = measure_step(0, scored_groups, names=shared)
+    step = 0  # only stored in the figures, where nobody reads it here
+    figures = measure_step(step, scored_groups, names=shared)
     for name, (correlation, _) in figures.covariance.items():
         metrics[f"rubrank/{name}/covariance"] = correlation
     return metrics
@@ -166,6 +170,7 @@ def measure_fusion(results: Sequence[Fused], shared: Collection[str]) -> dict[st
                 metrics[f"rubrank/gate/{name}"] = count / len(passed_M)
 
     controls = [result.control for result in results if result.control is not None]
+    # All parts of a step have the same attributes, whether or not these were removed in each.
     attribute_names = results[0].attribute_names if controls else ()
     for d, name in enumerate(attribute_names):
         removed = []
@@ -253,7 +258,8 @@ def measure_scores(
             rubric = "shared" if criterion.name in shared else "own"
             columns[f"rubrank/score/{rubric}"].append(k)
             if criterion.category is not None:
-                columns[_choose_score_line("category", criterion.category, lines)].append(k)
+                category = criterion.category[:_MAX_NAME_LENGTH]
+                columns[_choose_score_line("category", category, lines)].append(k)
             if criterion.tier is not None:
                 columns[_choose_score_line("tier", str(criterion.tier), lines)].append(k)
         unit_GK = scale_scores(scored.criteria, scored.scores)
@@ -298,7 +304,7 @@ def _compute_weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndar
 
 def _choose_score_line(kind: str, name: str, lines: list[str]) -> str:
     """Return the name of a score line; once a run has `MOST_LINES` of this kind, new names share the line "others"."""
-    line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
+    line = f"{kind}/{name}"
     if line not in lines:
         if sum(earlier.startswith(f"{kind}/") for earlier in lines) >= MOST_LINES:
             return f"rubrank/score/{kind}/others"
@@ -307,13 +313,16 @@ def _choose_score_line(kind: str, name: str, lines: list[str]) -> str:
 
 
 def find_origin(group: Group) -> dict[str, str]:
-    """Return the source and the stage of a query, as far as its metadata name them."""
+    """Return the source and the stage of a query, as far as its metadata name them.
+
+    Such as {"source": "chat", "stage": "0"}; long names are cut, because records and lines of the log have them.
+    """
     metadata = group.rollouts[0].metadata if group.rollouts else {}
     origin = {}
     for kind, keys in _ORIGIN_KEYS.items():
-        name = next((metadata[key] for key in keys if metadata.get(key)), None)
-        if isinstance(name, str | int):
-            origin[kind] = str(name)[:_MAX_NAME_LENGTH]
+        names = [metadata[key] for key in keys if metadata.get(key) not in (None, "")]
+        if names and isinstance(names[0], str | int):
+            origin[kind] = str(names[0])[:_MAX_NAME_LENGTH]
     return origin
 
 

@@ -6,7 +6,8 @@
 
 Input. rLLM calls an advantage estimator with the rewards of all trajectory groups of a role, and with the groups
 themselves (`traj_groups`). The last turn of a trajectory (`steps[-1]`) has its whole conversation (`chat_completions`).
-The `task` of a trajectory may contain `rubric`, `prompt` and what verifiers need.
+The `task` of a trajectory is a mapping with `rubric`, `prompt` and what verifiers need; any other task, such as the
+question as a text, becomes `metadata["task"]`.
 
 Output. This estimator grades the trajectories, sets their rewards to the rubric's, and returns the advantages that the
 estimator `base`, such as GRPO, computes from these rewards. A trajectory without any score gets the mean of its group.
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.rollouts.rollout import Group
+from rubrank.rollouts.shapes import parse_json_cell
 from rubrank.training.config import EngineSource, load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, make_group, make_query, split_prompt
@@ -49,23 +51,33 @@ def estimator(
     reward_engine, rubric_column = load_engine(engine, _OWNER, passes_step=False)
     call_numbers = count()
 
-    def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:
+    def estimate(
+        rewards: Sequence[Any],
+        algorithm_config: Any = None,
+        *,
+        traj_groups: Sequence[Any],
+        **kwargs: Any,
+    ) -> Any:
         """Return the advantages of `base`. rewards: rLLM's own, one array per group; replaced."""
-        trajectory_groups: Sequence[Any] = kwargs["traj_groups"]
         step = next(call_numbers)
         id_prefix = reward_engine.label(step)
         groups = [
             _read_group(reward_engine, group, rubric_column, step, id=f"{id_prefix}/{i}")
-            for i, group in enumerate(trajectory_groups)
+            for i, group in enumerate(traj_groups)
         ]
         result = reward_engine.score(groups, step)
         rubric_rewards = [np.array(fill_unknown(group_rewards)) for group_rewards in result.rewards]
-        for group, group_rewards in zip(trajectory_groups, rubric_rewards, strict=True):
+        for group, group_rewards in zip(traj_groups, rubric_rewards, strict=True):
             for trajectory, reward in zip(group.trajectories, group_rewards.tolist(), strict=True):
                 trajectory.reward = reward
         if report is not None:
             report(result)
-        return base(rewards=rubric_rewards, algorithm_config=algorithm_config, **kwargs)
+        return base(
+            rewards=rubric_rewards,
+            algorithm_config=algorithm_config,
+            traj_groups=traj_groups,
+            **kwargs,
+        )
 
     return estimate
 
@@ -89,10 +101,10 @@ def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int,
         if _read_conversation(trajectory):
             example = trajectory
             break
-    task = getattr(example, "task", None)
-    row = task
-    if task is not None and not isinstance(task, Mapping):  # such as a question as text
-        row = {"label": task}
+    task = parse_json_cell(getattr(example, "task", None))
+    # Any other task, such as the question as a text, must not get the name "label", which `make_query` would give it:
+    # verifiers would read it as the true answer.
+    row = task if isinstance(task, Mapping) else {"task": task}
     prompt, _ = split_prompt(_read_conversation(example))
     query = make_query(prompt, row, rubric_column=rubric_column)
     completions = [_read_completion(trajectory) for trajectory in group.trajectories]

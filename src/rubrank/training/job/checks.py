@@ -113,7 +113,7 @@ def read_arguments(
 ) -> dict[str, Any]:
     """Return the arguments with the types that a library's dataclass declares; raises for the first wrong one.
 
-    section: the key of the config, "trl" or "lora". decided: arguments that the config may not set.
+    section: the key of the config, "trl" or "model.lora". decided: arguments that the config may not set.
     Numbers are read from texts, because YAML reads 1e-6 as a text; mappings become the dataclasses that are declared.
     """
     hints = get_type_hints(config_class)
@@ -123,9 +123,10 @@ def read_arguments(
         if field.init and field.name not in decided
     }
     arguments_model = create_model("Arguments", __base__=_Arguments, **types)
-    # A model around it, so that messages begin with the name of the section.
+    # A model around it, with the section as its only field, so that messages begin with the name of the section.
     section_model = create_model("Section", **{section: (arguments_model, ...)})  # type: ignore[call-overload]
-    arguments = getattr(validate_model(section_model, {section: values}, job.where, PAGE), section)
+    config = validate_model(section_model, {section: values}, job.where, PAGE)
+    arguments = getattr(config, section)
     return {name: getattr(arguments, name) for name in values}
 
 
@@ -171,7 +172,10 @@ def load_components(job: Job) -> Components:
     rollout = None
     if config.rollout is not None:
         rollout = _load_callable(job, "rollout", config.rollout)
-        _check_call(job, "rollout", "a function of prompts and trainer", rollout, [], None)
+        prompts: list[Any] = []
+        trainer = None
+        allowed = "a function of prompts and trainer"
+        _check_call(job, "rollout", allowed, rollout, prompts, trainer)
     return Components(list(tool_of_name.values()) or None, environments, rollout)
 
 
@@ -196,13 +200,14 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
     columns = dict.fromkeys(name for row in rows for name in row if name != ENVIRONMENT)
     if len(job.config.stages) > 1:
         columns[STAGE] = None
-    several = isinstance(environments, Mapping)
-    for environment in environments.values() if several else [environments]:
+    is_named = isinstance(environments, Mapping)  # several, and each row names one
+    for environment in environments.values() if is_named else [environments]:
         if isinstance(environment, type):  # what a function returns is unknown before it is called
             allowed = "a class whose reset takes every column of a row, such as **kwargs"
             reset = getattr(environment, "reset", None)
+            # `reset` is taken from the class, so its first argument is `self`.
             _check_call(job, "environments", allowed, reset, None, **columns)
-    if several:
+    if is_named:
         for number, row in enumerate(rows, start=1):
             name = str(row.get(ENVIRONMENT))
             if name not in environments:
@@ -211,9 +216,13 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
 
 
 def _check_call(
-    job: Job, place: str, allowed: str, function: Any, *args: Any, **kwargs: Any
+    job: Job, place: str, allowed: str, function: Any, /, *args: Any, **kwargs: Any
 ) -> None:
-    """Raise if a function cannot be called with these arguments. allowed: what is allowed, for the message."""
+    """Raise if a function cannot be called with the arguments `args` and `kwargs`.
+
+    place: the key of the config. allowed: what is allowed, for the message. These are positional, because columns of a
+    row, which may have the same names, are passed as `kwargs`.
+    """
     try:
         signature(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -244,8 +253,8 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
     try:
         get_json_schema(function)
     except Exception as error:
-        allowed = f"a function that can be described to a model: {path}"
-        got = describe_error(error)
+        allowed = "a function that can be described to a model"
+        got = f"{path} ({describe_error(error)})"
         remedy = "Give it types, and a docstring with `Args:`."
         raise job.invalid(place, allowed, got, remedy) from None
 

@@ -65,15 +65,18 @@ _FILE_ARGUMENTS = ("deepspeed", "fsdp_config", "accelerator_config")
 
 
 def check_arguments(job: Job) -> None:
-    """Check the names and types of the arguments under `trl`."""
+    """Raise for the first argument under `trl` that is decided elsewhere, is unknown or has the wrong type."""
     for name, value in job.config.trl.items():
         if name in DECIDED_ELSEWHERE:
             raise job.invalid(f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name])
-    read_trl_arguments(job)
+    read_trl_arguments(job)  # only for its errors; `make_arguments` reads the arguments again
 
 
 def read_trl_arguments(job: Job) -> dict[str, Any]:
-    """The arguments under `trl` except `model_init_kwargs`; raises for one of a wrong type."""
+    """The arguments under `trl` except `model_init_kwargs`.
+
+    Raises for an unknown name, a wrong type, or a file that is missing.
+    """
     from trl import GRPOConfig
 
     arguments = read_arguments(job, "trl", job.config.trl, GRPOConfig, DECIDED_ELSEWHERE)
@@ -112,7 +115,8 @@ def make_arguments(plan: Plan) -> Any:
         "save_strategy": "steps",
         "disable_tqdm": True,
         "model_init_kwargs": make_init_kwargs(plan.job),
-        # Without it, several processes on CPUs would not form one distributed run.
+        # For accelerate: without it, several processes on a machine that has only CPUs would not form one distributed
+        # run. A user who chooses the CPU on a machine with a GPU writes `use_cpu` under `trl`.
         "use_cpu": not torch.accelerator.is_available(),
         # GPUs that can use bf16 do so by default; GRPOConfig refuses it together with fp16.
         "bf16": has_bf16 and not trl_arguments.get("fp16"),
@@ -120,12 +124,12 @@ def make_arguments(plan: Plan) -> Any:
         **_evaluation_arguments(plan),
         **trl_arguments,
     }
-    if is_on_cpu(plan.job):
+    if is_on_cpu(plan.job):  # for any reason: the machine, `trl.use_cpu` or the launcher
         # Also those that are left out or null: TRL reads `bf16: null` as true.
         arguments |= dict.fromkeys(HALF_PRECISION_FLAGS, False)
     try:
         return GRPOConfig(**arguments)
-    except Exception as error:  # each setting, and each library behind it, raises its own errors
+    except Exception as error:  # GRPOConfig, transformers and accelerate raise their own errors
         allowed = "what TRL's GRPOConfig takes"
         raise plan.job.invalid("trl", allowed, describe_error(error)) from None
 
@@ -136,8 +140,8 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
     if held_out is None:
         return {}
     training = plan.job.config.training
-    # The logits of one rollout, counted at 8 bytes, twice the size of a float32.
-    row_bytes = 8.0 * training.max_completion_length * count_vocabulary(plan.job)
+    # The logits of one rollout, a float32 of 4 bytes each; twice, because dividing them by the temperature copies them.
+    row_bytes = 2 * 4.0 * training.max_completion_length * count_vocabulary(plan.job)
     batch_size = choose_evaluation_batch_size(
         plan.split,
         held_out,
@@ -198,7 +202,7 @@ def try_arguments(job: Job, arguments: Any) -> None:
         setting = "trl.generation_kwargs"
         if not arguments.use_vllm:
             GenerationConfig(**sampling).validate()
-    except Exception as error:  # each setting, and each library behind it, raises its own errors
+    except Exception as error:  # optimizers, schedules and generation raise their own errors
         raise job.invalid(setting, "one that can be made", describe_error(error)) from None
     if not arguments.use_vllm:
         # transformers would ignore other names.
