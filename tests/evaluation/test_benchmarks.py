@@ -423,3 +423,34 @@ def test_a_dialogue_keeps_the_history_that_its_first_row_has():
     ]
     rows = ask_items(find_benchmark("sysbench"), turns, lambda prompts: ["yes"] * len(prompts))
     assert [message["content"] for message in rows[1]["history"]] == ["Hi.", "Hello.", "Two?", "yes"]
+
+
+def test_an_answer_that_is_json_stays_as_it_is():
+    advancedif = find_benchmark("advancedif")
+    for answer in ("[1, 2, 3]", '["x"]', '{"a": true}', '[{"name": "Ada"}]'):
+        assert advancedif.output({"response": answer}) == answer
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    assert advancedif.output({"response": json.dumps(messages)}) == "a"
+
+
+@pytest.mark.parametrize("verdict", ["Not sure", "None", "Note: yes", "Yesterday it was"])
+def test_advancedif_reads_only_whole_words_as_verdicts(verdict):
+    item = {"id": "a", "rubrics": ["Is it short?"]}
+    reply = json.dumps({"rubrics_check": {"question_1": verdict}})
+    with pytest.raises(MissingScore, match="neither YES nor NO"):
+        find_benchmark("advancedif").score(item, "An answer.", [reply])
+
+
+def test_items_that_occur_again_are_repeats_and_not_turns():
+    question = {"Record ID": "q", "Question": "?", "Correct Answer": "a"}
+    question |= {f"Incorrect Answer {number}": "b" for number in (1, 2, 3)}
+    rows = ask_items(find_benchmark("gpqa"), [question] * 3, lambda prompts: ["Answer: A"] * len(prompts))
+    assert [row["history"] for row in rows] == [[], [], []]
+
+
+def test_repeated_dialogues_keep_their_own_histories():
+    turns = [{"system_id": "s", "turn": turn, "system_prompt": "Be brief.", "prompt": f"q{turn}"} for turn in (1, 2)]
+    outputs = iter(["a1", "b1", "a2", "b2"])
+    rows = ask_items(find_benchmark("sysbench"), turns * 2, lambda prompts: [next(outputs) for _ in prompts])
+    histories = [[message["content"] for message in row["history"]] for row in rows]
+    assert histories == [[], [], ["q1", "a1"], ["q1", "b1"]]

@@ -10,6 +10,7 @@ benchmark's setting `history` is "reference". Inspect tasks use the same functio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -21,13 +22,22 @@ Generator: TypeAlias = Callable[[Sequence[Messages]], Sequence[str]]
 
 
 def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, list[Row]]:
-    """Collect the turns of each dialogue in order; an item outside of a dialogue is a dialogue of one turn."""
+    """Return the turns of each dialogue in order, by the dialogue's id; any other item is a dialogue of one turn.
+
+    An item that occurs again begins a repeat: a dialogue of its own, whose id ends with the number of the repeat.
+    """
     dialogues: dict[str, list[Row]] = {}
+    occurrences: Counter[str] = Counter()
     for item in items:
-        dialogue = benchmark.item_id(item)
+        item_id = benchmark.item_id(item)
+        dialogue_id = item_id
         if "system_id" in item and "turn" in item:
-            dialogue = str(item["system_id"])
-        dialogues.setdefault(dialogue, []).append(item)
+            dialogue_id = str(item["system_id"])
+        repeat = occurrences[item_id]
+        occurrences[item_id] += 1
+        if repeat > 0:
+            dialogue_id = f"{dialogue_id}, repeat {repeat}"
+        dialogues.setdefault(dialogue_id, []).append(item)
     for turns in dialogues.values():
         turns.sort(key=lambda item: int(item.get("turn") or 0))
     return dialogues
@@ -36,7 +46,7 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
 def extend_history(
     benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str
 ) -> list[dict[str, str]]:
-    """Return the history for the next turn: the one before this turn, and this turn's question and answer."""
+    """Return the history for the next turn: `history`, then the question and the answer of this turn."""
     answer = split_reasoning(output)[1]
     if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
         answer = str(turn["reference_answer"])
@@ -59,7 +69,7 @@ def ask_items(
     histories: list[list[dict[str, str]]] = [[] for _ in dialogues]
     rows: list[dict[str, Any]] = []
     for turn_number in range(max(map(len, dialogues), default=0)):
-        # The dialogues that have this turn.
+        # Positions of the dialogues that have this turn.
         indices = [index for index, turns in enumerate(dialogues) if len(turns) > turn_number]
         asked_items = []
         for index in indices:

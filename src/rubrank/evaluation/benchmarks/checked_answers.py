@@ -76,15 +76,17 @@ class IFEval(Benchmark):
             }
             try:
                 verifier, params = public_params(name, present_arguments)
-                is_foreign = verifier.family == _OTHER[self.name]
-                if not is_foreign:
-                    checked = verifier.check_parameters(params)
             except RubrankError as error:
                 raise MissingScore(f"{name}: {error}") from None
-            if is_foreign:  # the files of both benchmarks have the same form
+            # The files of both benchmarks have the same form, so a user may confuse them.
+            if verifier.family == _OTHER[self.name]:
                 allowed = f"instructions of {self.title}"
                 remedy = f"Is the benchmark {_OTHER[self.name]} meant?"
                 raise InvalidInput("row", "instruction_id_list", allowed, repr(name), remedy)
+            try:
+                checked = verifier.check_parameters(params)
+            except RubrankError as error:
+                raise MissingScore(f"{name}: {error}") from None
             for mode in _MODES:
                 verdict = verifier.verify(
                     rollout, checked, compat=self.options["compat"], mode=mode
@@ -135,7 +137,9 @@ _GPQA_ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNOREC
 
 
 class GPQA(Benchmark):
-    """198 questions that search engines do not answer: four choices in an order drawn by the seed, several times over.
+    """198 questions that search engines do not answer, with four choices.
+
+    Each question is asked `repeats` times, and each time the choices are in another order, drawn with the seed.
 
     The official columns are kept (Question, Correct Answer, Incorrect Answer 1–3). The data contains a canary: it is
     read from a file of yours, never copied.
@@ -182,7 +186,10 @@ class GPQA(Benchmark):
         return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
-        """Return the score for the letter of the first "Answer: X"."""
+        """Return the score for the letter of the first "Answer: X", as OpenAI's simple-evals does.
+
+        The prompt asks for it in the last line, after the reasoning; an output that states two answers keeps its first.
+        """
         match = _GPQA_ANSWER.search(output)
         choice = match[1].upper() if match else None
         right_choice = str(item["target"]) if item.get("target") else self.order_choices(item)[1]

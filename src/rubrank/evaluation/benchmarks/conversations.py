@@ -11,6 +11,7 @@ outputs are used as they are.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -73,7 +74,7 @@ class SysBench(Benchmark):
         "compat": Setting(
             "upstream",
             ("upstream", "fixed"),
-            "a verdict other than yes or no does not fail the turn, or the turn has no score",
+            "a turn with a verdict other than yes or no: upstream, it is not failed; fixed, it has no score",
         ),
     }
 
@@ -128,9 +129,10 @@ class SysBench(Benchmark):
         """Score a turn; missing unless there is one readable verdict for each of its constraints."""
         constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
         words = [str(verdicts.get(id)).strip().lower() for id in constraint_ids]
-        is_strict = self.options["compat"] == "fixed"
-        is_unreadable = is_strict and not set(words) <= {*_YES, *_NO}
-        if is_unreadable or sorted(verdicts) != sorted(constraint_ids):
+        are_readable = set(words) <= {*_YES, *_NO}
+        if self.options["compat"] == "upstream":
+            are_readable = True  # the authors' script takes any word
+        if not are_readable or sorted(verdicts) != sorted(constraint_ids):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
             raise MissingScore(
                 f"the judge answered {got}, constraints are {', '.join(constraint_ids)}"
@@ -191,11 +193,17 @@ class AdvancedIF(Benchmark):
     }
 
     def output(self, row: Row) -> str:
-        """Return the last message of a response that is a list of messages."""
-        value = _decode_json(super().output(row))
-        if isinstance(value, list) and value:
-            return str(value[-1]["content"])
-        return str(value)
+        """Return the last message of a response that is a list of messages; any other response as it is."""
+        text = super().output(row)
+        messages = _decode_json(text)
+        if not isinstance(messages, list) or not messages:
+            return text
+        last = messages[-1]
+        # A model may also answer with a list: [1, 2, 3], or [{"name": "Ada"}].
+        is_message = (
+            isinstance(last, dict) and "role" in last and isinstance(last.get("content"), str)
+        )
+        return str(last["content"]) if is_message else text
 
     def prompt(self, item: Row) -> Messages:
         """Return the conversation so far."""
@@ -205,15 +213,23 @@ class AdvancedIF(Benchmark):
         return messages
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """Return the score from verdicts in the row: a list of yes and no for each judge."""
-        verdicts = row.get("verdicts")
-        if not verdicts:
+        """Return the score from verdicts in the row; None if it has none.
+
+        A row has a list of replies for each judge, of which the first counts. A reply has a verdict for each criterion:
+
+            {"rubrics": ["Is it short?", "Is it kind?"], "verdicts": {"glm-5": [[true, false]]}, …}
+        """
+        replies_of_judges = row.get("verdicts")
+        if not replies_of_judges:
             return None
-        name = self.options["judges"]
-        judge_verdicts = next(iter(verdicts.values())) if name == "any" else verdicts.get(name)
-        if not judge_verdicts or judge_verdicts[0] is None:
-            raise MissingScore(f"no verdicts of judge {name!r}")
-        return self._make_score(row, list(judge_verdicts[0]))
+        judge = self.options["judges"]
+        if judge == "any":
+            replies = next(iter(replies_of_judges.values()))
+        else:
+            replies = replies_of_judges.get(judge)
+        if not replies or replies[0] is None:
+            raise MissingScore(f"no verdicts of judge {judge!r}")
+        return self._make_score(row, list(replies[0]))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Return one question about all criteria, with the system prompt if the item has one, else with the history."""
@@ -251,7 +267,7 @@ class AdvancedIF(Benchmark):
             raise MissingScore(f"{len(verdicts)} verdicts for {len(rubric)} criteria")
         if None in verdicts:
             raise MissingScore("a verdict begins with neither YES nor NO")
-        met = sum(map(bool, verdicts))
+        met = sum(1 for verdict in verdicts if verdict)
         count = len(verdicts)
         values = {"all": float(met == count), "met": float(met), "criteria": float(count)}
         return self.make_score(item, values)
@@ -283,14 +299,18 @@ def _decode_json(value: Any) -> Any:
         return value
 
 
+# A whole word: "Not sure" and "None" are no verdicts.
+_LEADING_VERDICT = re.compile(r"[ *\"']*(?P<verdict>YES|NO)(?![A-Z])", re.IGNORECASE)
+
+
 def _parse_yes_no(text: str) -> bool | None:
-    """Return the verdict that a text begins with; None if it begins with neither YES nor NO."""
-    text = text.lstrip(" *\"'").upper()
-    if text.startswith("YES"):
-        return True
-    if text.startswith("NO"):
-        return False
-    return None
+    """Return the verdict that a text begins with; None if it begins with neither YES nor NO.
+
+    >>> _parse_yes_no("**Yes**: it names both"), _parse_yes_no("NO, the title is missing"), _parse_yes_no("Not sure")
+    (True, False, None)
+    """
+    match = _LEADING_VERDICT.match(text)
+    return None if match is None else match["verdict"].upper() == "YES"
 
 
 # ----------------------------------------------------------------------------------------------------- MultiChallenge
