@@ -113,6 +113,17 @@ def test_a_question_alone_is_a_criterion():
     assert (criterion.name, criterion.judged) == ("Is it kind?", True)
 
 
+def test_points_that_are_written_as_text_say_weight_and_direction_too():
+    criterion = Criterion(name="Rude", question="Is it rude?", points="-5")
+    assert (criterion.points, criterion.weight, criterion.direction) == (-5.0, 5.0, "lower")
+
+
+@pytest.mark.parametrize("field", ["points", "weight"])
+def test_a_number_that_is_too_large_for_a_float_is_refused(field):
+    with pytest.raises(InvalidInput, match=f"{field} must be a number"):
+        load_rubric([{"name": "Polite", "question": "Is it polite?", field: 10**400}])
+
+
 def test_points_say_weight_and_direction():
     bad = Criterion(name="Invents a dose", question="Is a dose invented?", points=-4)
     assert (bad.weight, bad.direction) == (4.0, "lower")

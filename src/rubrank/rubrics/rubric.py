@@ -130,18 +130,18 @@ class Criterion(Strict):
         if "name" not in fields and isinstance(fields.get("question"), str):
             fields["name"] = _name_question(fields["question"])
         is_watched = fields.get("layer") == "watch"
-        points = fields.get("points")
+        points = read_number(
+            fields.get("points")
+        )  # also of "-5", which pydantic takes for a number, too
         # A watched criterion may have weight 0. Points of 0 in public data also become a weight of 0, which would be
         # reported as a second error.
-        if read_number(fields.get("weight")) == 0 and (is_watched or read_number(points) == 0):
+        if read_number(fields.get("weight")) == 0 and (is_watched or points == 0):
             del fields["weight"]
-        if isinstance(points, int | float) and points:
+        if points:
             if not is_watched:
                 fields.setdefault("weight", abs(points))
             if points < 0:
                 fields["direction"] = "lower"
-            else:
-                fields.setdefault("direction", "higher")
         return fields
 
     @field_validator("weight", "points", mode="before")
@@ -216,7 +216,7 @@ class Criterion(Strict):
             raise self._make_error(
                 "weight", "0, or left out, in the layer watch", f"{self.weight:g}"
             )
-        domain = self.value_domain  # raises if it cannot be read
+        domain = self.value_domain  # raises InvalidInput if the domain cannot be read
         if self.margin >= domain.high - domain.low:
             raise self._make_error(
                 "margin",
@@ -232,7 +232,8 @@ class Criterion(Strict):
                     got="some",
                     remedy="Write a question, or leave them out.",
                 )
-        scale = self.scale  # raises if anchors and domain do not go together
+        # Made here even without findings: it raises InvalidInput if the anchors do not fit the domain.
+        scale = self.scale
         if self.findings is not None:
             check_findings(self.findings, scale, f"criterion {self.name!r}")
         return self
@@ -356,8 +357,10 @@ class Rubric(Strict):
     @model_validator(mode="after")
     def _check_criteria_together(self) -> Self:
         """Check what depends on several criteria."""
-        for _, mistake in find_mistakes_together(self.criteria, self.names):
-            raise mistake
+        mistakes = list(find_mistakes_together(self.criteria, self.names))
+        if mistakes:
+            _, error = mistakes[0]
+            raise error
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -420,12 +423,12 @@ def find_mistakes_together(
     """
     for name, times in Counter(names).items():
         if times > 1:
-            yield _make_mistake(name, "name", "given once", f"{times} criteria of that name")
+            yield _name_mistake(name, "name", "given once", f"{times} criteria of that name")
     similar_names = find_similar_names(dict.fromkeys(names))
     if similar_names:
         first, second = similar_names
         got = f"{second!r} beside {first!r}"
-        yield _make_mistake(second, "name", "different in more than case and spaces", got)
+        yield _name_mistake(second, "name", "different in more than case and spaces", got)
     watched = {criterion.name for criterion in criteria if criterion.value_layer == "watch"}
     edges = {}  # name of a criterion → the names that it depends on
     for criterion in criteria:
@@ -434,10 +437,10 @@ def find_mistakes_together(
         for on, times in Counter(depends_on).items():
             if times > 1:
                 got = f"{on!r} twice"
-                yield _make_mistake(criterion.name, "depends", "one edge for each criterion", got)
+                yield _name_mistake(criterion.name, "depends", "one edge for each criterion", got)
             if on in watched:
                 got = f"{on!r}, which is only watched"
-                yield _make_mistake(criterion.name, "depends", "on criteria that count", got)
+                yield _name_mistake(criterion.name, "depends", "on criteria that count", got)
             if on not in names:
                 owner = f"criterion {criterion.name!r}"
                 yield criterion.name, UnknownName.of(owner, "depends", on, names)
@@ -447,12 +450,12 @@ def find_mistakes_together(
             return
         except CycleError as error:
             cycle = error.args[1][::-1]  # it is given against the direction of the edges
-            yield _make_mistake(cycle[0], "depends", "without cycles", " → ".join(cycle))
+            yield _name_mistake(cycle[0], "depends", "without cycles", " → ".join(cycle))
             edges = {name: depends_on for name, depends_on in edges.items() if name not in cycle}
 
 
-def _make_mistake(name: str, field: str, allowed: str, got: str) -> tuple[str, InvalidInput]:
-    """Return the name of a criterion, and an error about it."""
+def _name_mistake(name: str, field: str, allowed: str, got: str) -> tuple[str, InvalidInput]:
+    """Return a mistake as `find_mistakes_together` yields it: the name of a criterion, and the error about it."""
     return name, InvalidInput(f"criterion {name!r}", field, allowed, got)
 
 

@@ -107,6 +107,11 @@ def make_scale(domain: Domain, anchors: Mapping[float, str] | None, owner: str) 
 def _make_scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> Scale:
     """Return the scale of anchors with these numbers, in a domain that is a list of values.
 
+    domain 0, 0.5, 1    anchors for 0 and 1          the judge writes 0, 0.5 or 1, which are the scores
+                        anchors for 1, 2 and 3       the judge writes 1, 2 or 3, for the scores 0, 0.5 and 1
+                        anchors for 0 and 0.5        InvalidInput: the highest value has none
+                        anchors for 1, 2, 3 and 4    InvalidInput: four numbers for three values
+
     Raises InvalidInput if the numbers are neither values of the domain nor as many equal steps.
     """
 
@@ -170,28 +175,32 @@ def read_scale_words(field: str, data: Any, owner: str) -> dict[Any, str]:
         )
     if not isinstance(data, Mapping) or not data:
         raise InvalidInput(owner, field, allowed, got=repr(data)[:80])
-    words: dict[Any, str] = {}
-    for key, text in data.items():
-        value = key if has_levels and key in LEVELS else read_number(key)
-        if value is None:
-            raise InvalidInput(owner, field, allowed, got=repr(key)[:80])
-        if value in words:
-            raise InvalidInput(owner, field, "given once for every value", got=f"{value:g} twice")
+    text_by_key: dict[Any, str] = {}  # a number or a level → its text
+    for written_key, text in data.items():
+        is_level = has_levels and written_key in LEVELS
+        key = written_key if is_level else read_number(written_key)
+        if key is None:
+            raise InvalidInput(owner, field, allowed, got=repr(written_key)[:80])
+        if key in text_by_key:
+            raise InvalidInput(owner, field, "given once for every value", got=f"{key:g} twice")
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(owner, field, f"a text for {key}", got=repr(text)[:80])
-        words[value] = " ".join(text.split())
-    is_by_level = [isinstance(value, str) for value in words]
-    if any(is_by_level) and not all(is_by_level):
-        raise InvalidInput(owner, field, allowed, got=", ".join(map(str, words)))
-    if field == "anchors" and not 2 <= len(words) <= MOST_ANCHORS:
-        count = str(len(words))
+            raise InvalidInput(owner, field, f"a text for {written_key}", got=repr(text)[:80])
+        text_by_key[key] = " ".join(text.split())
+    are_levels = [isinstance(key, str) for key in text_by_key]
+    if any(are_levels) and not all(are_levels):
+        raise InvalidInput(owner, field, allowed, got=", ".join(map(str, text_by_key)))
+    if field == "anchors" and not 2 <= len(text_by_key) <= MOST_ANCHORS:
+        count = str(len(text_by_key))
         raise InvalidInput(owner, field, f"given for 2 to {MOST_ANCHORS} values", got=count)
     # Findings by number may share a word, such as "weak" for 0 and 1; anchors and levels may not.
-    plain = {unicodedata.normalize("NFKC", text).casefold() for text in words.values()}
-    if len(plain) < len(words) and (field == "anchors" or all(is_by_level)):
-        texts = ", ".join(map(repr, words.values()))[:200]
+    different_texts = {
+        unicodedata.normalize("NFKC", text).casefold() for text in text_by_key.values()
+    }
+    must_differ = field == "anchors" or all(are_levels)
+    if must_differ and len(different_texts) < len(text_by_key):
+        texts = ", ".join(map(repr, text_by_key.values()))[:200]
         raise InvalidInput(owner, field, "of different texts", got=texts)
-    return dict(sorted(words.items())) if field == "anchors" else words
+    return dict(sorted(text_by_key.items())) if field == "anchors" else text_by_key
 
 
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
@@ -228,7 +237,7 @@ def read_number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a whole number of 400 digits has no float
         return None
     return number if math.isfinite(number) else None
 
