@@ -32,6 +32,18 @@ def test_a_lower_limit_never_becomes_an_upper_one(prompt):
 @pytest.mark.parametrize(
     "prompt",
     [
+        "Do not use the word tide in your answer more than 3 times.",
+        "The word tide should not be used in any stanza more than twice.",
+        "Use the word tide at least 3 times and do not use the word tide in italics.",
+    ],
+)
+def test_a_word_whose_number_is_limited_is_not_forbidden(prompt):
+    assert "keywords:forbidden_words" not in [constraint.verifier for constraint in compile_prompt(prompt)]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
         "Do not mention the moon and write more than 100 words about tides.",
         "Don't mention the moon. Use more than 100 words.",
         "No introduction, please: write more than 100 words about tides.",

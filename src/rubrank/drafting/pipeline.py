@@ -166,8 +166,15 @@ def draft_rubrics(
     # Write: all writers write judged items.
     writing_tasks = []
     for row in rows:
-        texts = responses[row.prompt].texts if row.prompt in responses else ()
-        writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
+        known_responses = responses.get(row.prompt, KnownResponses(()))
+        writing_tasks.append(
+            WritingTask(
+                row.prompt,
+                row.reference,
+                known_responses.texts,
+                best_first=known_responses.strengths is not None,
+            )
+        )
     written, writing_account = write_items(
         writing_tasks, writers, templates, make_progress("writing items")
     )

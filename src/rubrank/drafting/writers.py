@@ -53,8 +53,10 @@ PROMPT_VERSION = "2"
 CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
 MOST_ITEMS = 20
 """Items of one reply that are read."""
-_MOST_RESPONSES = 4  # that are shown to a writer
-_LONGEST_QUESTION = 400  # characters
+_MOST_RESPONSES = 4
+"""Responses that are shown to a writer."""
+_LONGEST_QUESTION = 400
+"""Characters of a question; a longer one asks more than one thing."""
 _HAN = re.compile(r"[一-鿿]")
 # Items that a hostile prompt may dictate: they are true of every answer.
 _ALWAYS_TRUE = re.compile(
@@ -64,7 +66,7 @@ _ALWAYS_TRUE = re.compile(
 USUAL_POINTS = 5.0
 """An item with this many points has weight 1, as criteria that are compiled or activated have."""
 _LEAST_OVERLAP = 0.2
-"""Share of words that two items must have in common before they are merged."""
+"""Two items are merged only if at least this share of their words is in both."""
 _TEMPLATE_FIELDS = {
     "compile": {"fence", "prompt", "criteria", "compiled", "library"},
     "entail": {"fence", "prompt", "items"},
@@ -84,7 +86,9 @@ class WritingTask:
     prompt: str
     reference: str | None = None
     responses: Sequence[str] = ()
-    """Responses of different strength, the best first; the contrast shows what matters."""
+    """Responses of different strength; the contrast shows what matters."""
+    best_first: bool = False
+    """Are the responses sorted by strength? If not, the writers are not told which of them are strong."""
 
 
 def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
@@ -131,8 +135,9 @@ def write_items(
     """
 
     async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
-        # All writers write, the first one merges, the last one writes the breaker's text.
         problems: list[str] = []
+
+        # 1. All writers write items. `sample` keeps two writers of the same model from sharing a cached reply.
         items: list[DraftedItem] = []
         values = {"prompt": task.prompt, "material": describe_material(task)}
         message = templates.fill("write", task.prompt, values)
@@ -153,10 +158,14 @@ def write_items(
                 problems.append(f"{writer.name}: no item could be used")
         refused = [item for item in items if not item.kept]
         items = [item for item in items if item.kept]
+
+        # 2. The first writer merges items that mean the same.
         merger = clients.asker_of(writers.judges[0])
         items = await _merge_items(task, items, merger, templates, problems)
         if not items:
             return WrittenItems(refused, problems)
+
+        # 3. The last writer writes the breaker: a text that fulfils the items without being a good answer.
         values = {"prompt": task.prompt, "items": number_items(items)}
         message = templates.fill("break", task.prompt, values)
         data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
@@ -200,9 +209,15 @@ def describe_material(task: WritingTask) -> str:
     parts = []
     if task.reference is not None:
         parts.append(f"A reference answer, which is right:\n{task.reference}\n")
-    for number, response in enumerate(task.responses[:_MOST_RESPONSES], start=1):
-        strength = "one of the two best" if number <= 2 else "weaker"
-        parts.append(f"Answer {number} ({strength}):\n{response}\n")
+    shown = task.responses[:_MOST_RESPONSES]
+    for number, response in enumerate(shown, start=1):
+        if not task.best_first or len(shown) == 1:
+            strength = ""
+        elif len(shown) == 2:
+            strength = " (the better one)" if number == 1 else " (the weaker one)"
+        else:
+            strength = " (one of the two best)" if number <= 2 else " (weaker)"
+        parts.append(f"Answer {number}{strength}:\n{response}\n")
     return "\n".join(parts)
 
 
@@ -274,7 +289,8 @@ def _read_items(data: Mapping[str, Any], author: Author) -> list[DraftedItem]:
         category = entry.get("category")
         if category not in CATEGORIES:
             category = "Pitfall" if points < 0 else "Important"
-        # An item may build on an earlier one of the same reply, so that no cycle is possible.
+        # {"question": …, "depends": 2}: the item means nothing unless item 2 of the same reply is fulfilled. Only an
+        # earlier item counts, so that no cycle is possible, and only one that is kept and names no fault.
         base_number = entry.get("depends")
         base = items.get(base_number) if isinstance(base_number, int) else None
         depends = base.question if base is not None and base.kept and base.points > 0 else None
@@ -383,8 +399,10 @@ class Templates:
     def fill(self, name: str, prompt: str, values: Mapping[str, str]) -> str:
         """Return the template `name` in the language of the task's prompt, with its fields filled by `values`.
 
-        The fences around the data are a digest of it, so that the data cannot contain them.
+        The data stands between fences such as =====[4f0c…]=====. The number in them is a digest of the data, so that
+        the data cannot contain its own fence.
         """
+        # As in `compiler.py`: a prompt is Chinese if more than a fifth of it is; an English one may quote a few words.
         language = "zh" if len(_HAN.findall(prompt)) > 0.2 * len(prompt) else "en"
         digest = hashlib.sha256("\0".join(values.values()).encode()).hexdigest()[:16]
         return self.texts[language, name].format(fence=f"=====[{digest}]=====", **values)
@@ -412,7 +430,8 @@ def load_templates(folder: Path | None = None) -> Templates:
                 fields = _TEMPLATE_FIELDS[name]
                 try:
                     text.format(**dict.fromkeys(fields, ""))
-                except (KeyError, IndexError, ValueError) as error:
+                except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
+                    # The last two: {prompt.x} and {prompt[x]}.
                     raise InvalidInput(
                         str(path),
                         "the prompt",

@@ -7,6 +7,16 @@
 
 A clause that holds only under a condition (如果, 否则), or for a part of the answer (每段, 标题), states nothing about
 the whole response and is left out.
+
+In a pattern, a name in braces is a list of data/words.tsv: {至少} is 至少|不少于|…, {数} is a number in digits
+or characters, {单位} is what is counted (字, 句话, 段). Two of the lists also capture quotations, each in a group:
+
+    list             matches               group
+    {短语}           “谢谢”                phrase, without the quotation marks
+    {多个关键词}     “森林”、“河流”        keywords, which `_read_keywords` splits
+
+Several rules look at a few characters around a match (8 to 30). Chinese needs few characters for a clause, and words
+farther away belong to another one.
 """
 
 from __future__ import annotations
@@ -41,7 +51,7 @@ _QUOTED_MATERIAL = re.compile(
     r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”'
 )
 # 把下面的句子翻译成英文：…  The rest of the line is material.
-# {处理文本} is the list of that name in data/words.tsv: 翻译|译成|改写|…
+# {处理文本}: 翻译|译成|改写|…
 _GIVEN_TEXT = pattern(
     r"({处理文本}[^。：:\n]{0,30}[：:])[^\n]+"
     r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
@@ -98,7 +108,7 @@ _RELATION_BEFORE = {
 }
 # 300字以上, 300字以内
 _RELATION_AFTER = {"at least": pattern("{以上}"), "at most": pattern("{以内}")}
-# 不少于300字, 300到400字, 三句话以内
+# 不少于300字, 300到400字, 三句话以内. {关系}: 不少于, 超过, 大约 …; {后置关系}: 以上, 以内 …
 _COUNT = pattern(
     r"(?P<before>{关系})?\s*(?:有|为|在|于)?\s*"
     r"(?P<low>{数})\s*(?:字|句|个字|词)?\s*(?:[-—~～到至]\s*(?P<high>{数})\s*)?(?:个)?\s*"
@@ -130,7 +140,9 @@ def _find_relation(before: str | None, after: str | None) -> str | None:
 _GIVEN_LENGTH_BEFORE = re.compile(
     r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$"
 )
+# 一份一句话简介, 他的一句话: one phrase
 _ONE_PHRASE_BEFORE = re.compile(r"[一1]份?$|的$")
+# Words before a number alone that make it a request: 用三句话, 分两段, 列出五点, 分三条
 _ASKS_FOR_SENTENCES = re.compile(r"用|以|写|概括|总结|输出|回答|一共|共")
 _ASKS_FOR_PARAGRAPHS = re.compile(r"分|写|共|用|以|成|为")
 _ASKS_FOR_POINTS = re.compile(r"列|分|给出|写|输出|总结|提供|归纳|用|以|建议|提出")
@@ -144,7 +156,7 @@ def find_counts(clause: str) -> Iterator[Constraint]:
     """Yield constraints on the number of characters, words, sentences, paragraphs or points."""
     # “请用三句话回答”: a quoted number asks for nothing. Quotations are filled with a sign that no pattern below
     # matches, not removed, so that a position in `unquoted` is the same in `clause`.
-    unquoted = _QUOTATION.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
+    unquoted = _QUOTATION.sub(lambda match: "□" * len(match[0]), clause)
     for match in _COUNT.finditer(unquoted):
         low = _read_number(match["low"])
         relation = _find_relation(match["before"], match["after"])
@@ -180,8 +192,8 @@ def find_counts(clause: str) -> Iterator[Constraint]:
                 yield Constraint("EntryCount", params)
     for match in _RANGE_WITHOUT_UNIT.finditer(unquoted):
         if not _PART.search(clause[: match.start()]):
-            low = _read_number(match["low"])
-            yield Constraint("WordCount", _make_count_params(low, match["high"], "between"))
+            params = {"low": _read_number(match["low"]), "high": _read_number(match["high"])}
+            yield Constraint("WordCount", params)
 
 
 def _make_count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
@@ -227,9 +239,11 @@ _FREQUENCY = pattern(
 )
 # 不要使用任何逗号, 不得出现阿拉伯数字
 _NO_MARK = re.compile(
-    r"(?:不要|不能|不得|不可以?|禁止|避免|不允许|不使用|不用|没有|无)(?:使用|出现|包含|用|带|有)?(?:任何)?(?P<mark>逗号|感叹号|问号|标点符号|标点|数字|阿拉伯数字|英文字母"
-    r"|英文|表情符号|emoji)(?!不|错)"
+    r"(?:不要|不能|不得|不可以?|禁止|避免|不允许|不使用|不用|没有|无)(?:使用|出现|包含|用|带|有)?(?:任何)?(?P<mark>逗号"
+    # not 问号不…, 数字错误: the sentence goes on about something else
+    r"|感叹号|问号|数字|阿拉伯数字|表情符号|emoji)(?!不|错)"
 )
+# The kinds of `ForbiddenContent`. It has none for 标点符号; 英文 may mean the language. So these are not read.
 _MARK_KINDS = {
     "逗号": "comma",
     "感叹号": "exclamation",
@@ -261,10 +275,10 @@ def find_words(clause: str) -> Iterator[Constraint]:
         yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden})
     included: list[str] = []
     for match in _INCLUDED.finditer(clause):
-        # A negation before a comma belongs to something else: 不超过20字，且必须包含…
-        # Two characters of the match are searched, too, because some words for a part count only before a verb: the 均
-        # of 均要包含, which matches from 要 on.
+        # Some words name a part only together with what follows them ({部分}, such as 均 before 要). In 均要包含“森林”
+        # the match begins at 要, so the search goes on for two characters, to the end of 均要.
         nearby = clause[max(0, match.start() - 14) : match.start() + 2]
+        # A negation before a comma belongs to something else: 不超过20字，且必须包含…
         before = re.split(r"[，,；;]", nearby)[-1]
         after = clause[match.end() : match.end() + 8]
         is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
@@ -288,8 +302,7 @@ def find_words(clause: str) -> Iterator[Constraint]:
         params = {"keyword": match["phrase"], "relation": relation, "frequency": count}
         yield Constraint("keywords:frequency", params)
     for match in _NO_MARK.finditer(clause):
-        if match["mark"] in _MARK_KINDS:
-            yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]})
+        yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]})
 
 
 def _read_keywords(text: str) -> list[str]:

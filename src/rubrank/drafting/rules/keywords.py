@@ -1,6 +1,18 @@
 """Rules about words and letters: keywords that must or must not appear, how often; letters, commas, capitals.
 
 Keywords in quotation marks are looked for first. A bare word is read only where the prompt calls it a word or keyword.
+
+The sentences have tokens in place of what the prompt says: ⟨s0⟩ for a quoted string, ⟨q0⟩ for a quantity such as "at
+least 3" (`sentences.py`). In a pattern, a name in braces is a list of words of data/words.tsv. Four of the lists also
+capture what they match, in a group that `read_group`, `get_string` and `get_quantity` read:
+
+    list            matches                     group
+    {string}        ⟨s0⟩                        string
+    {strings}       ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩         strings
+    {bare words}    happy, sad and glad         bare
+    {quantity}      ⟨q0⟩                        quantity
+
+Most patterns also have a group `after` or `middle` of their own: the words that may change what the sentence asks for.
 """
 
 from __future__ import annotations
@@ -101,15 +113,29 @@ _FORBIDDEN_IN_A_PLACE_OR_COUNT = pattern(
 )
 # "the word ⟨s0⟩ does not need to appear" forbids nothing
 _NOT_NEEDED = pattern(r"(?:\bnot|n't) (?:need|have|required|necessary)\b")
-# "say nothing other than ⟨s0⟩" asks for the string; "no words after ⟨s0⟩" is about the end.
+# A negation that does not forbid the string:
 _NOT_FORBIDDEN = pattern(
-    r"\bletters?\b|\bother (?:than|words)|\bonly\b|\bno other\b|\bnothing\b|\bfollow\b|\bafter\b|\bafterwards\b"
-    r"|\bif you\b|\bbefore\b"
+    # "no letter ⟨s0⟩": the rule about letters reads it
+    r"\bletters?\b"
+    # "nothing other than ⟨s0⟩", "no other words than ⟨s0⟩", "do not write anything, only ⟨s0⟩": asks for the string
+    r"|\bother (?:than|words)|\bno other\b|\bnothing\b|\bonly\b"
+    # "no words after ⟨s0⟩", "no words should follow ⟨s0⟩", "nothing before ⟨s0⟩": the end or the beginning
+    r"|\bfollow\b|\bafter\b|\bafterwards\b|\bbefore\b"
+    # "do not answer ⟨s0⟩ if you are unsure": only sometimes
+    r"|\bif you\b"
+)
+# After a word or letter: "… more than 3 times" and "… in your answer ⟨q0⟩ times" limit its number, no more.
+# The gap of up to 40 characters stays within the clause.
+_IS_COUNTED = pattern(
+    r"[^.,;:]{0,40}?(?:⟨q\d+⟩ times|\b(?:more|fewer|less)(?: often| frequently)? than\b)"
 )
 
 
 def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
-    """Return the words that must not appear; counted: words that must appear a number of times."""
+    """Return the words that must not appear. Bare words are read only if no quoted ones are found.
+
+    counted: words that must appear a number of times, in lower case.
+    """
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(sentence.text):
         is_limited = _FORBIDDEN_IN_A_PLACE_OR_COUNT.match(read_group(match, "after"))
@@ -118,11 +144,17 @@ def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
         strings = sentence.find_strings(read_group(match, "strings"))
         if _are_words(strings) and not any(string.lower() in counted for string in strings):
             forbidden += strings
-    if not forbidden:
-        for match in _FORBIDDEN_BARE.finditer(sentence.text):
-            is_limited = _FORBIDDEN_IN_A_PLACE_OR_COUNT.match(sentence.text, match.end())
-            if not is_limited and not _NOT_NEEDED.search(match[0]):
-                forbidden += _split_bare(read_group(match, "bare"))
+    if forbidden:
+        return forbidden
+    for match in _FORBIDDEN_BARE.finditer(sentence.text):
+        is_in_a_place = _FORBIDDEN_IN_A_PLACE_OR_COUNT.match(sentence.text, match.end())
+        is_limited = is_in_a_place or _IS_COUNTED.match(sentence.text, match.end())
+        # Not `_NOT_FORBIDDEN`, which would read the words themselves: "avoid the word nothing".
+        if is_limited or _NOT_NEEDED.search(match[0]):
+            continue
+        words = _split_bare(read_group(match, "bare"))
+        if not any(word.lower() in counted for word in words):
+            forbidden += words
     return forbidden
 
 
@@ -156,7 +188,10 @@ _INCLUDE_BARE = pattern(
     r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?the\s+words?\s+{bare words}"
     r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b"
 )
+# "do not ever (use the word ⟨s0⟩)": a negation up to three words before a match. It is searched in so many characters:
+# enough for "not" and three words.
 _NOT_BEFORE = pattern(r"\b{not}\s+(?:\w+\s){0,3}$")
+_CHARACTERS_BEFORE = 40
 # "… in the first sentence", "… at the end", "… ⟨q0⟩ times": other rules compile these
 _INCLUDED_IN_A_PLACE = pattern(
     r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)"
@@ -179,7 +214,7 @@ def _find_included(
     included: list[str] = []
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):
         for match in include_pattern.finditer(text):
-            before = text[max(0, match.start() - 40) : match.start()]
+            before = text[max(0, match.start() - _CHARACTERS_BEFORE) : match.start()]
             is_about_a_place = _INCLUDED_IN_A_PLACE.match(read_group(match, "after"))
             is_choice = _EXAMPLES_OR_CHOICE.search(match[0])
             if _NOT_BEFORE.search(before) or is_about_a_place or is_choice:
@@ -195,7 +230,7 @@ def _find_included(
     if included:
         return included
     for match in _INCLUDE_BARE.finditer(text):
-        before = text[max(0, match.start() - 40) : match.start()]
+        before = text[max(0, match.start() - _CHARACTERS_BEFORE) : match.start()]
         if _NOT_BEFORE.search(before):
             continue
         for word in _split_bare(read_group(match, "bare")):
@@ -217,6 +252,7 @@ _FREQUENCY_FIRST = pattern(
     r"{quantity}\s+(?:times?|mentions?|instances?|occurrences?|uses?)\s+(?:of\s+)?(?:the\s+)?"
     r"(?:key\s?word|word|term|phrase|name)?\s*{string}"
 )
+# "the letter (⟨s0⟩ ⟨q0⟩ times)": the rule about letters reads it
 _LETTER_BEFORE = pattern(r"\bletters?\s+$")
 # "the word ⟨s0⟩ with the letter a ⟨q0⟩ times", "… in capitals", "… in each sentence": other rules, or no rule
 _NOT_A_FREQUENCY = pattern(r"\bletters?\b|\bcapital|\bcaps\b|\bsentence\b")
@@ -228,8 +264,7 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
     for match in [*_FREQUENCY.finditer(text), *_FREQUENCY_FIRST.finditer(text)]:
         word = sentence.get_string(match)
         middle = read_group(match, "middle")
-        before = text[max(0, match.start() - 25) : match.start()]
-        if _LETTER_BEFORE.search(before) or _NOT_A_FREQUENCY.search(middle):
+        if _LETTER_BEFORE.search(text[: match.start()]) or _NOT_A_FREQUENCY.search(middle):
             continue
         if word.lower() in _NO_KEYWORDS or not _are_words([word]):
             continue
@@ -266,10 +301,6 @@ _NUMBER_OF_MARKS = pattern(
 _NO_MARKS = pattern(
     r"\b(?:no|without|avoid|never use|do not use|don't use|must not (?:use|contain)|should not (?:use|contain))\s+"
     r"(?:(?:using|any|the use of)\s+)*(?P<mark>exclamation (?:marks?|points?)|question marks?|semicolons?)\b"
-)
-# "do not use the letter e more than 3 times" does not forbid it
-_IS_COUNTED = pattern(
-    r"[^.,;:]{0,40}?(?:⟨q\d+⟩ times|\b(?:more|fewer|less)(?: often| frequently)? than\b)"
 )
 # By the first word of their names, without the plural s.
 _MARKS = {
@@ -407,6 +438,15 @@ _NUMBER_OF_CAPITAL_WORDS = pattern(
     r"(?![- ](?:\w+\s)?(?:sentence|paragraph|character|line|stanza|bullet|point|section|item|page|part|step))"
     r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?"
 )
+# How many characters may lie between a number and the words in capitals. They are about the length of a clause, because
+# nothing else tells the number of another clause from this one.
+_CAPITALS_NEARBY = 60
+_WORDS_BEFORE_CAPITALS = (
+    40  # less before them: "⟨q0⟩ words. Use some …" often is the length of the response
+)
+_STRING_BEFORE_TIMES = (
+    45  # where the word of "the word ⟨s0⟩ should appear ⟨q0⟩ times" is looked for
+)
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 # Whole words: "begin" and "likely" name no example. "e.g." is "eg" in a prepared sentence.
 _EXAMPLE = re.compile(r"\b(?:such as|like|eg)\b")
@@ -438,32 +478,14 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
     text = sentence.text
     capital_words = _CAPITAL_WORDS.search(text)
     if capital_words:
-        capitals_end = capital_words.end()
-        counts = []  # matches of numbers that may say how many words are in capitals
-        for match in _NUMBER_OF_CAPITAL_WORDS.finditer(text):
-            if match["unit"] or abs(match.start() - capitals_end) < 60:
-                counts.append(match)
-        # The number that belongs to the capitals is the last one before them: "200 words, 4 words in capitals". Without
-        # one, it is the first one after them: "words in capitals should appear 4 times".
-        counts.sort(
-            key=lambda match: (match.start() > capitals_end, abs(match.start() - capitals_end))
-        )
-        for match in counts:
-            unit = match["unit"] or ""
-            is_near = -40 < match.start() - capital_words.start() < 60
-            if "word" in unit and not is_near:
-                continue  # the length of the response
-            before = text[max(0, match.start() - 45) : match.start()]
-            # "the word ⟨s0⟩ ⟨q0⟩ times" counts one word; "words in capitals, such as ⟨s0⟩, ⟨q0⟩ times" counts all.
-            counts_one_word = "time" in unit and _STRING_OR_LETTER.search(before)
-            if counts_one_word and not _EXAMPLE.search(text):
-                continue
-            for relation, number in split_bounds(sentence.get_quantity(match)):
+        numbers = _find_numbers_near(capital_words)
+        counts = [number for number in numbers if _counts_capital_words(number, capital_words)]
+        if counts:
+            for relation, number in split_bounds(sentence.get_quantity(counts[0])):
                 params = {"capital_relation": relation, "capital_frequency": number}
                 yield Constraint("change_case:capital_word_frequency", params)
-            return
         # "Capitalize some words" without a number cannot be decided.
-        if counts or not _ALL_WORDS.search(text):
+        if numbers or not _ALL_WORDS.search(text):
             return
     if _CASE_OF_A_PART.search(text) and not _WHOLE_RESPONSE.search(text):
         return
@@ -471,3 +493,33 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
         yield Constraint("change_case:english_lowercase", {})
     elif _UPPER.search(text) and not _NOT_UPPER.search(text):
         yield Constraint("change_case:english_capital", {})
+
+
+def _find_numbers_near(capital_words: re.Match[str]) -> list[re.Match[str]]:
+    """Return the numbers that may say how many words are in capitals, the likeliest first.
+
+    capital_words: the match of `_CAPITAL_WORDS`, "words in capitals". The last number before its end is the likeliest
+    one: "⟨q0⟩ words, ⟨q1⟩ words in capitals". If none is before, it is the first one after it: "words in capitals
+    should appear ⟨q0⟩ times".
+    """
+    end = capital_words.end()
+    numbers = []
+    for match in _NUMBER_OF_CAPITAL_WORDS.finditer(capital_words.string):
+        if match["unit"] or abs(match.start() - end) < _CAPITALS_NEARBY:
+            numbers.append(match)
+    return sorted(numbers, key=lambda match: (match.start() > end, abs(match.start() - end)))
+
+
+def _counts_capital_words(number: re.Match[str], capital_words: re.Match[str]) -> bool:
+    """Does a number count the words in capitals, rather than all words or the uses of one word?"""
+    text = number.string
+    unit = number["unit"] or ""
+    distance = number.start() - capital_words.start()
+    if "word" in unit and not -_WORDS_BEFORE_CAPITALS < distance < _CAPITALS_NEARBY:
+        return False  # the length of the response
+    if "time" in unit:
+        # "the word ⟨s0⟩ ⟨q0⟩ times" counts one word; "words in capitals, such as ⟨s0⟩, ⟨q0⟩ times" counts all.
+        before = text[max(0, number.start() - _STRING_BEFORE_TIMES) : number.start()]
+        if _STRING_OR_LETTER.search(before) and not _EXAMPLE.search(text):
+            return False
+    return True
