@@ -15,7 +15,8 @@ from whole_tables import fuse_file
 from rubrank.errors import BadTable
 from rubrank.grading.grade import grade
 from rubrank.rollouts.groups import read_groups
-from rubrank.scores.files import read_scores
+from rubrank.scores.files import load_scores, read_scores
+from rubrank.tables.columns import Columns
 
 EXACT = 2**53
 
@@ -126,8 +127,23 @@ def test_groups_named_by_whole_numbers_beyond_64_bits(tmp_path):
 
 def test_groups_named_by_bytes_are_refused(tmp_path):
     pl.DataFrame({"uid": [b"\xff", b"\xff"], "F": [0.0, 1.0]}).write_parquet(tmp_path / "scores.parquet")
-    with pytest.raises(BadTable, match="column 'uid' must be a number or a text"):
+    with pytest.raises(BadTable, match=r"column 'uid' must be a number or a text.*bytes cannot name a group"):
         rewards(tmp_path / "scores.parquet")
+
+
+def test_a_long_id_written_as_a_text_is_no_number(tmp_path):
+    rows = [
+        {"uid": "q", "response_id": i, "criterion": "F", "score": i, "trace": f"1234567890123456789{i}"} for i in (0, 1)
+    ]
+    assert rewards(written(tmp_path / "long.jsonl", rows)) == [0.0, 1.0]  # not refused as a second criterion
+
+
+def test_rows_that_are_no_lines_are_called_rows(tmp_path):
+    rows = [{"uid": "q", "F": 1.0}, {"uid": "q", "F": "good"}, {"uid": "q", "F": 0.0}]
+    with pytest.raises(BadTable, match="row 2, column 'F'"):
+        load_scores(rows, Columns(criteria=["F"]))
+    with pytest.raises(BadTable, match="line 2, column 'F'"):
+        load_scores(written(tmp_path / "scores.jsonl", rows), Columns(criteria=["F"]))
 
 
 # -------------------------------------------------------------------------------------------------------------- quotes

@@ -243,3 +243,12 @@ def test_a_table_without_any_score_gives_no_rewards(tmp_path):
     with pytest.raises(BadTable, match=r"every score is missing|at least one"):
         fuse_file(tmp_path / "t.jsonl", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_long_table_may_have_the_same_response_in_two_batches():
+    steps = [LONG.with_columns(pl.lit(step).alias("step")) for step in (1, 2)]
+    table = load_scores(pl.concat(steps), Columns(batch="step")).table
+    assert [group.id for group in table.groups] == ["1/q1", "1/q2", "2/q1", "2/q2"]
+    assert table.groups[2].scores.tolist() == table.groups[0].scores.tolist()
+    with pytest.raises(BadTable, match="the only score of its response and criterion"):
+        load_scores(pl.concat([steps[0], steps[0]]), Columns(batch="step"))

@@ -104,6 +104,7 @@ class Layout:
         if self.scores_MK is None:
             assert self.table.scores is not None
             return make_matrix([self.table.scores[row] for row in rows], names)
+        # As many different rows as the table has, in increasing order: these are all of them, as they stand.
         is_every_row = len(rows) == len(self.order) and (np.diff(rows) > 0).all()
         if is_every_row and tuple(names) == self.names:
             return self.scores_MK  # without a copy
@@ -182,11 +183,14 @@ def find_layout(
         remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
-    labels = make_labels(table, [*filter(None, [columns.batch]), *group_columns])
+    label_columns = (columns.batch, *group_columns) if columns.batch else group_columns
+    labels = make_labels(table, label_columns)
     _check_rows(table, labels)
-    if columns.batch and whole_batches and not any_order:
-        _group_rows(table, make_labels(table, [columns.batch]), "batch")
-    group_labels, order, starts = _group_rows(table, labels, "group", any_order)
+    if not any_order:
+        if columns.batch and whole_batches:
+            _check_adjacent(table, make_labels(table, [columns.batch]), "batch")
+        _check_adjacent(table, labels, "group")
+    group_labels, order, starts = _group_rows(labels)
     return Layout(
         table, group_columns, group_labels, order, starts, names, scores_MK, attributes_MD, left_out
     )
@@ -277,11 +281,11 @@ def _check_group_names(table: Table, name: str) -> None:
     Names that differ only by blanks are refused ("q1" and "q1 "), and so is a last row with totals or means.
     """
     cells = table.frame.get_column(name)
-    no_label = cells.is_null()
+    allowed = "a number or a text"
     if cells.dtype.is_nested() or cells.dtype == pl.Binary:
-        no_label = cells.is_not_null()
-    remedy = "Every rollout belongs to a group."
-    table.refuse_cell(no_label, (name,), "a number or a text", remedy)
+        remedy = "Lists, objects and bytes cannot name a group. Name another column: `group_column=NAME`."
+        table.refuse_cell(cells.is_not_null(), (name,), allowed, remedy)
+    table.refuse_cell(cells.is_null(), (name,), allowed, "Every rollout belongs to a group.")
     if cells.dtype != pl.String:
         return
     # Rows of a group are usually adjacent: one label of each run of equal labels is enough.
@@ -301,32 +305,37 @@ def _check_group_names(table: Table, name: str) -> None:
             table.refuse_cell(is_last_label, (name,), "the group of a rollout", remedy)
 
 
-def _group_rows(
-    table: Table, labels: pl.Series, what: str, any_order: bool = False
-) -> tuple[tuple[Hashable, ...], np.ndarray, np.ndarray]:
-    """Return the distinct labels, the rows sorted by label, and where each label starts, as a `Layout` has them.
+def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
+    """Raise BadTable if a label comes back after another one, because that may be the same query in another step.
 
-    Raises BadTable if a label comes back after another one, because that may be the same query in another step.
-
-    any_order: it may come back. what: "group" or "batch", for the message.
+    what: "group" or "batch", for the message.
     """
-    runs = labels.rle()  # rows with the same label one after the other
+    runs = labels.rle()  # one entry for adjacent rows with the same label
     run_labels = runs.struct.field("value")
-    run_ends = runs.struct.field("len").cum_sum().to_numpy().astype(np.int64)
+    comes_back = ~run_labels.is_first_distinct()
+    if not comes_back.any():
+        return
+    second_run = int(comes_back.arg_true()[0])
+    label = run_labels[second_run]
+    first_run = int((run_labels == label).arg_true()[0])
+    lengths = runs.struct.field("len")
+    begin = table.describe_row(int(lengths[:first_run].sum()))
+    again = table.describe_row(int(lengths[:second_run].sum()))
+    got = f"one that begins at {begin} and comes back at {again}"
+    remedy = f"Sort the file, or use `any_order=true` if they are one {what}."
+    where = f"the rows of {what} {label!r}"
+    raise BadTable(str(table.path), where, "next to each other", got, remedy)
+
+
+def _group_rows(labels: pl.Series) -> tuple[tuple[Hashable, ...], np.ndarray, np.ndarray]:
+    """Return the distinct labels, the rows sorted by label, and where each label starts, as a `Layout` has them."""
+    # Usually the rows of a group are adjacent. They are then sorted already.
+    runs = labels.rle()
+    run_labels = runs.struct.field("value")
     if run_labels.n_unique() == len(runs):
+        run_ends = runs.struct.field("len").cum_sum().to_numpy().astype(np.int64)
         starts = np.concatenate([[0], run_ends])
         return tuple(run_labels.to_list()), np.arange(len(labels)), starts
-    if not any_order:
-        run_starts = np.concatenate([[0], run_ends[:-1]])
-        second_run = int((~run_labels.is_first_distinct()).arg_true()[0])
-        label = run_labels[second_run]
-        first_run = int((run_labels == label).arg_true()[0])
-        begin = table.describe_row(int(run_starts[first_run]))
-        again = table.describe_row(int(run_starts[second_run]))
-        got = f"one that begins at {begin} and comes back at {again}"
-        remedy = f"Sort the file, or use `any_order=true` if they are one {what}."
-        where = f"the rows of {what} {label!r}"
-        raise BadTable(str(table.path), where, "next to each other", got, remedy)
     rows = pl.DataFrame({"label": labels}).with_row_index("row")
     groups = rows.group_by("label", maintain_order=True).agg("row")
     starts = np.concatenate([[0], groups["row"].list.len().cum_sum().to_numpy()]).astype(np.int64)
@@ -488,7 +497,8 @@ def _read_scores(
     columns = []
     for path in criteria:
         if table.scores is not None and path[0] == SCORES:
-            columns.append(make_matrix(table.scores, path[1:])[:, 0])
+            _, name = path
+            columns.append(make_matrix(table.scores, [name])[:, 0])
         else:
             numbers = read_numbers(table, path)
             numbers.check_scores(table, path, limits.get(path[-1]))

@@ -236,21 +236,23 @@ def _read_source(source: Any) -> Table:
         return make_object_table(objects, path, shape, "line", numbers, lines)
     if file_format in ("Parquet", "Arrow"):
         # A column with different types gets the wider one.
-        source = pl.concat([read_columnar(file) for file in files], how="diagonal_relaxed")
-    if isinstance(source, pl.LazyFrame):
-        source = source.collect()
-    if isinstance(source, pl.DataFrame):
-        rows = pl.Series(range(1, len(source) + 1), dtype=pl.Int64)
-        if "prompt" in source.columns and source.schema["prompt"].is_nested():
-            source = _add_groups_of_messages(source, source["prompt"].to_list())
-        return Table(path, shape, source, rows, "row")
-    objects = []
-    for row in read_rows(source):
-        if isinstance(row, LogRow) and shape == "JSON":
-            shape = "Inspect log"
-        named = {str(key): value for key, value in row.items()}
-        objects.append(json.loads(json.dumps(named, default=_convert_to_json)))
-    return make_object_table(objects, path, shape, "line")
+        frame = pl.concat([read_columnar(file) for file in files], how="diagonal_relaxed")
+    elif isinstance(source, pl.LazyFrame):
+        frame = source.collect()
+    elif isinstance(source, pl.DataFrame):
+        frame = source
+    else:
+        objects = []
+        for row in read_rows(source):
+            if isinstance(row, LogRow) and shape == "JSON":
+                shape = "Inspect log"
+            named = {str(key): value for key, value in row.items()}
+            objects.append(json.loads(json.dumps(named, default=_convert_to_json)))
+        return make_object_table(objects, path, shape, "row")
+    rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
+    if "prompt" in frame.columns and frame.schema["prompt"].is_nested():
+        frame = _add_groups_of_messages(frame, frame["prompt"].to_list())
+    return Table(path, shape, frame, rows, "row")
 
 
 def _convert_to_json(value: Any) -> Any:
@@ -302,7 +304,9 @@ def _make_column(cells: list[Any]) -> pl.Series:
     texts = []
     for cell in cells:
         text = cell if isinstance(cell, str | None) else json.dumps(cell)
-        texts.append(text and text.encode("utf-8", "backslashreplace").decode())
+        if text is not None:
+            text = text.encode("utf-8", "backslashreplace").decode()
+        texts.append(text)
     column = pl.Series(texts, dtype=pl.String)
     if len(types) == 1 and types <= {list, dict}:
         # By way of JSON, because polars drops parts of lists and dicts whose types differ.
@@ -347,7 +351,10 @@ class Numbers:
     """The cells of one column as numbers."""
 
     values: np.ndarray
-    """Doubles: NaN if the cell holds no number, infinite if a double cannot hold its integer."""
+    """Doubles: NaN if the cell holds no number.
+
+    An integer that a double cannot hold is infinite: it is a number, but `check_scores` must refuse it.
+    """
     filled: np.ndarray
     """Is anything in the cell?"""
 
@@ -375,10 +382,8 @@ def read_numbers(table: Table, path: ColumnPath) -> Numbers:
     if isinstance(cells, list):  # cells of JSON
         values = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
-            if is_inexact_integer(cell):
-                values[i] = np.inf
-            elif isinstance(cell, bool | int | float):
-                values[i] = cell
+            if isinstance(cell, bool | int | float):  # a text is no number here, as it is in a CSV
+                values[i] = np.inf if is_inexact_integer(cell) else cell
         filled = np.array([cell is not None and cell == cell for cell in cells], bool)  # NaN ≠ NaN
     else:
         is_filled = cells.is_not_null()
@@ -415,7 +420,7 @@ def is_inexact_integer(value: Any) -> bool:
 def convert_csv_column(cells: pl.Series) -> pl.Series:
     """Return a CSV column as integers, floats or booleans, if all its cells can be converted; else unchanged.
 
-    A column with a number that would be written differently, such as 007, stays text.
+    A column with a number such as 007 or .5 stays text: 007 is probably an id, which would become 7.
     """
     if cells.dtype != pl.String:
         return cells
@@ -523,6 +528,8 @@ def _widen(
     table.refuse_cell(frame[response].is_null(), (response,), "given", remedy)
     table.refuse_cell(is_blank.fill_null(True), (criterion,), "given", remedy)
     keys = [*group, response]
+    if columns.batch and columns.batch in frame.columns and columns.batch not in keys:
+        keys.append(columns.batch)  # the same response in two batches is two rollouts
     is_repeated = ~frame.select(*keys, criterion).to_struct("pair").is_first_distinct()
     if is_repeated.any():
         index = int(is_repeated.arg_true()[0])
@@ -532,17 +539,20 @@ def _widen(
     numbers = read_numbers(table, (score,))
     numbers.check_scores(table, (score,), limits=None)
 
-    score_columns = [criterion, score, reason or REASONS, SCORES, REASONS]
-    cells = frame.drop(score_columns, strict=False)
+    score_columns = [criterion, score, SCORES, REASONS]
+    if reason is not None:
+        score_columns.append(reason)
+    other_columns = frame.drop(score_columns, strict=False)
     if table.text_is_number:
-        cells = cells.select(convert_csv_column(column) for column in cells.get_columns())
+        converted = [convert_csv_column(column) for column in other_columns.get_columns()]
+        other_columns = pl.DataFrame(converted)
     criteria = frame[criterion].cast(pl.String).to_list()
     reasons = None if reason is None else frame[reason].to_list()
     rollouts: dict[Any, dict[str, Any]] = {}
     for i, key in enumerate(frame.select(keys).iter_rows()):
         rollout = rollouts.get(key)
         if rollout is None:
-            rollout = {**cells.row(i, named=True), SCORES: {}}
+            rollout = {**other_columns.row(i, named=True), SCORES: {}}
             rollouts[key] = rollout
         value = float(numbers.values[i])
         rollout[SCORES][criteria[i]] = value if value == value else None  # NaN: not scored
