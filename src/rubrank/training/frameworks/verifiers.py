@@ -1,33 +1,38 @@
 """verifiers: a rubric as a reward function of whole groups (≤ 0.3.1), or at the end of an episode (0.4).
 
-    from rubrank.training.frameworks.verifiers import group_reward, rubric_of            verifiers ≤ 0.3.1
+verifiers ≤ 0.3.1 has a `vf.Rubric` of reward functions:
+
+    from rubrank.training.frameworks.verifiers import group_reward, rubric_of
 
     env = vf.SingleTurnEnv(dataset=dataset, rubric=rubric_of("reward.yaml"))
     rubric.add_reward_func(group_reward(engine))                 or: beside your own functions
 
-    from rubrank.training.frameworks.verifiers import RubricFinalize                     verifiers 0.4
+  Input.   A function whose parameters have plural names is called with all rollouts of an example, which are the group.
+           A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata.
+  Output.  A list of rewards.
+  Errors.  verifiers catches what a function raises, logs it, and gives the group zeros. Without another function the
+           group then has no advantage, and nothing is learned from it. Look for "Error calling group reward function"
+           in the log.
+  Step.    verifiers does not pass its step, so calls are counted instead.
+  Tested   with 0.3.1 installed: `Rubric.score_group`, and `SingleTurnEnv.generate` with a scripted client.
+
+verifiers 0.4 has no `Rubric`. It calls `Env.finalize(task, episode)` with the finished traces of an episode, such as
+the n attempts of its best-of-n environment:
+
+    from rubrank.training.frameworks.verifiers import RubricFinalize
 
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
-Input. verifiers ≤ 0.3.1 calls a function of a `vf.Rubric` whose parameters have plural names with all rollouts of an
-example, which are the group. A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are
-metadata. verifiers 0.4 has no Rubric. It calls `Env.finalize(task, episode)` with the finished traces of an episode,
-such as the n attempts of its best-of-n environment. Traces of the same agent are a group: a proposer is not compared
-with a solver. In prime-rl a group is several episodes; see `prime_rl.py`.
+  Input.   Traces of the same agent are a group: a proposer is not compared with a solver. In prime-rl a group is
+           several episodes; see `prime_rl.py`.
+  Output.  The reward is set on each trace. It replaces that of the task, which is kept as the metric `task/<name>`.
+           Traces of agents that are not trained, and traces that ended in an error, get no reward.
+  Errors.  An error fails the episode, and verifiers tries it again.
+  Step.    The run of an episode says which step it is, and whether it is an evaluation.
+  Tested   with 0.4.0 installed, except its sandbox client: `Trace`, `Episode`, and `finalize` of its best-of-n
+           environment.
 
-Output. verifiers ≤ 0.3.1 gets a list of rewards. In 0.4 the reward is set on each trace. It replaces that of the task,
-which is kept as the metric `task/<name>`. Traces of agents that are not trained, and traces that ended in an error, get
-no reward. verifiers cannot leave a rollout out: one without any score gets the mean of its group.
-
-Errors. verifiers ≤ 0.3.1 catches what a function raises, logs it, and gives the group zeros. Without another function
-the group then has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the
-log. In 0.4 an error fails the episode, and verifiers tries it again.
-
-Step. verifiers ≤ 0.3.1 does not pass its step, so calls are counted instead. In 0.4 the run of an episode says which
-step it is, and whether it is an evaluation.
-
-Tested with verifiers 0.3.1 installed: `Rubric.score_group`, and `SingleTurnEnv.generate` with a scripted client; and
-with 0.4.0 installed, except its sandbox client: `Trace`, `Episode`, and `finalize` of its best-of-n environment.
+Neither can leave a rollout out: one without any score gets the mean of its group.
 """
 
 from __future__ import annotations
@@ -133,6 +138,7 @@ class RubricFinalize:
     async def finalize(self, task: Any, episode: Any) -> None:
         """Let the environment judge, then set the rubric's rewards."""
         await super().finalize(task, episode)  # type: ignore[misc]
+        # Makes the engine of a configuration once per process, and then returns the same: the rule keeps its memory.
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         results = await reward_episodes(
             engine,
@@ -181,23 +187,40 @@ async def reward_episodes(
         )
         for trace, reward in zip(traces, result.flat(means=True), strict=True):
             if replace:
-                for task_name in [key for key in trace.rewards if key != name]:
-                    task_reward = trace.rewards.pop(task_name)
-                    if task_reward is not None:
-                        trace.record_metric(f"task/{task_name}", task_reward.value)
+                _turn_rewards_into_metrics(trace, except_for=name)
             trace.record_reward(name, reward)
         results.append(result)
     return results
 
 
+def _turn_rewards_into_metrics(trace: Any, except_for: str) -> None:
+    """Turn the rewards of a trace into metrics `task/<name>`, except the one with the given name."""
+    for name in list(trace.rewards):
+        if name == except_for:
+            continue
+        reward = trace.rewards.pop(name)
+        if reward is not None:
+            trace.record_metric(f"task/{name}", reward.value)
+
+
 def _find_step(episodes: Sequence[Any]) -> tuple[int, bool]:
-    """Return the step of the run, 0 if unknown, and whether it trains."""
-    run = next(
-        (episode.run for episode in episodes if getattr(episode, "run", None) is not None), None
-    )
+    """Return the step of the run, 0 if unknown, and whether it trains.
+
+    The run of an episode is one of:
+
+        run.type == "train", run.work.type == "train", run.work.step == 12        a step of training
+        run.type == "train", run.work.type == "eval", run.work.step == 12         an evaluation during training
+        run.type == "eval"                                                        an evaluation by itself: no work
+        None                                                                      not known: counts as training
+    """
+    runs = [getattr(episode, "run", None) for episode in episodes]
+    run = next((run for run in runs if run is not None), None)
+    if run is None:
+        return 0, True
     work = getattr(run, "work", None)
-    kind = getattr(run if work is None else work, "type", "train")
-    return int(getattr(work, "step", 0) or 0), kind != "eval"
+    if work is None:
+        return 0, run.type != "eval"
+    return int(work.step), work.type != "eval"
 
 
 def _read_row(data: Any) -> dict[str, Any]:

@@ -1,17 +1,21 @@
 """verl's v1 trainer with rubric rewards: `trainer.v1.trainer_mode=rubrank_sync`.
 
-    verl.trainer.main_ppo   →  reward workers grade every rollout while others are generated   (reward_loop.py)
-                            →  `_compute_advantage`: scores and uids from the TransferQueue, fused by uid over the
-                               whole batch, `rm_scores` written back
-                            →  verl's own advantage
+A step of `verl.trainer.main_ppo`:
 
-The whole batch is scored in the one process that controls the run. verl loads `plugin.py` by the entry point
-`verl.plugins`; the plug-in imports this module together with verl's trainer, and this module registers the
-modes below. docs/verl.md has the command. If a judge compares rollouts, or the reward workers sent no scores,
-the trainer grades the rollouts itself.
+    reward workers            grade every rollout while others are generated (`RubricScores` in `reward_loop.py`)
+    `_compute_advantage`      1. reads the scores and the uids of the batch from verl's TransferQueue
+                              2. fuses them over the whole batch; rollouts with the same uid are a group
+                              3. writes the rewards back to the queue, as `rm_scores`
+                              4. lets verl compute its advantages
 
-With `RubricBarrier` rewards arrive fused, and stay as they are. The modes then only add that a run whose judges fail
-saves a checkpoint before it ends (`checkpoint.py`), as it does with `RubricScores`.
+Steps 1 to 4 run in the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`; the
+plug-in imports this module together with verl's trainer, and this module registers the modes below. docs/verl.md has
+the command. If a judge compares rollouts, or the reward workers sent no scores, the trainer grades the rollouts itself.
+
+Which rewards arrive depends on the reward manager in verl's config, `reward.reward_manager.name` (`reward_loop.py`).
+`RubricScores` sends the scores of single rollouts, which are fused here. `RubricBarrier` waits for whole groups and
+sends fused rewards, which stay as they are. With both, a run whose judges fail saves a checkpoint before it ends
+(`checkpoint.py`).
 
 A rollout without any score gets the mean of its group, so its advantage is 0 if the group's mean is the baseline. If a
 session has several outputs, the last one is graded, and all get its reward, as in verl.
@@ -83,9 +87,9 @@ class RubricAdvantage(CheckpointBeforeOutage):
         with open_dict(config):
             # verl's code compares the mode with the names of its own modes.
             config.trainer.v1.trainer_mode = self.base_mode
-            config.rubrank = OmegaConf.merge(
-                config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
-            )
+            # The reward workers get the same config, and read in it what this trainer does (`Settings`).
+            trainer_duties = {"fusing": self.fuses, "saving": True}
+            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, trainer_duties)
         self.settings = Settings.read(config)
         self.engine = self.settings.engine()
         is_scaled = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
@@ -133,13 +137,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
             for session, reward in zip(members, fill_unknown(group_rewards), strict=True):
                 for row in session.rows:
                     rewards[row] = reward
-        # One row per response, with the reward at its last token and 0 before, as verl keeps rewards
-        reward_rows = []
-        for reward, length in zip(rewards, lengths, strict=True):
-            reward_row = torch.zeros(length, dtype=torch.float32)
-            reward_row[-1:] = reward
-            reward_rows.append(reward_row)
-        rm_scores = torch.nested.as_nested_tensor(reward_rows, layout=torch.jagged)
+        rm_scores = _pack_rewards(rewards, lengths)
         fields = TensorDict({"rm_scores": rm_scores}, batch_size=len(keys))
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
@@ -196,6 +194,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         """Write the state of the rule into the checkpoint's folder before verl marks it as complete."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
+        # `CheckpointBeforeOutage` sets `_sample_again` before it saves because of the judges.
         state = {**self.engine.state_dict(), "sample_again": self._sample_again}
         (folder / _STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
         super()._save_checkpoint()
@@ -215,6 +214,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         path = folder / _STATE_FILE
         if path.exists():
             state = json.loads(path.read_text(encoding="utf-8"))
+            # `CheckpointBeforeOutage` reads it when the run continues.
             self._sample_again = bool(state.pop("sample_again", False))
             self.engine.load_state_dict(state)
         elif self.engine.remembers:
@@ -222,6 +222,19 @@ class RubricAdvantage(CheckpointBeforeOutage):
                 f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run."
             )
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
+
+
+def _pack_rewards(rewards: Sequence[float], lengths: Sequence[int]) -> torch.Tensor:
+    """Return one row of tokens per response, with the reward at the last token and 0 before, as verl keeps rewards.
+
+    Rewards 0.5 and 1.0 of responses with 3 and 2 tokens: [[0, 0, 0.5], [0, 1.0]].
+    """
+    reward_rows = []
+    for reward, length in zip(rewards, lengths, strict=True):
+        reward_row = torch.zeros(length, dtype=torch.float32)
+        reward_row[-1:] = reward
+        reward_rows.append(reward_row)
+    return torch.nested.as_nested_tensor(reward_rows, layout=torch.jagged)
 
 
 @register_trainer("rubrank_sync")
