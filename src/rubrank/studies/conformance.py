@@ -50,7 +50,7 @@ class PublishedRow(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_cells(cls, data: Any) -> Any:
-        """Read cells with JSON, as CSV files have; the only answer may be in the row itself."""
+        """Parse cells that hold JSON, as in CSV files. A row without `responses` is itself the only answer."""
         cells = {name: parse_json_cell(data.get(name)) for name in cls.model_fields if name in data}
         return {
             **cells,
@@ -144,7 +144,7 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
         answers = published_row.responses
         rollouts = []
         for answer in answers:
-            # The published verdicts are about the whole response: nothing in it is taken for reasoning.
+            # The published verdicts are about the whole response, so no part of it is read as reasoning.
             data = {"response": answer.response or "", "reasoning": ""}
             rollouts.append(make_rollout({"prompt": published_row.prompt, **data}, where))
         for place, (name, arguments) in enumerate(zip_longest(ids, published_row.kwargs)):

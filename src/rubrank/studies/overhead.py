@@ -33,7 +33,7 @@ ROUNDS = 50
 ATTRIBUTES = (1, 11)
 """How many attributes RLVR² is timed with, besides none."""
 
-# Several calls in each turn of a rule: at the first one, the processor's caches hold the data of another rule.
+# A rule is called several times per turn: at the first call, the processor's caches hold the data of another rule.
 _CALLS_PER_TURN = 5
 
 

@@ -44,7 +44,7 @@ _UNPACK_READ = 1 << 22
 _LOOK_EVERY = 1.0
 # After so many records, the thread looks for new lines again, so that groups can be opened before they are indexed.
 _RECORDS_PER_LOOK = 256
-# Lines of a file that are tried before it is said to hold no records.
+# Lines that are tried before a file counts as one without records.
 _TESTED_LINES = 100
 # Lines that are not records, of those that the page lists.
 _REPORTED_LINES = 20
@@ -145,7 +145,8 @@ class GrowingFile:
     def refresh(self) -> bool:
         """Look at the file again. False: it was replaced or became shorter, and must be read from the start."""
         earlier = self._status
-        self._status = status = self.path.stat()
+        status = self.path.stat()
+        self._status = status
         has_changed = True
         if earlier is not None:
             if status.st_ino != earlier.st_ino or status.st_size < earlier.st_size:
