@@ -25,6 +25,11 @@ HIDDEN = {  # a word that nobody sees
     "a definition": '\n[1]: http://x.y "{}"\n',
     "a comment of Markdown": "\n[//]: # ({})\n",
     "a phantom": "\\phantom{{{}}}",
+    "a comment with code": "<!-- it is `x` {} -->",
+    "a comment with a backtick, before another": "<!-- ` {} --> `",
+    "a comment with code that never closes": "\n<!-- `x` {}",
+    "an element with code": "<p hidden>`x` {}</p>",
+    "the target of a link on code": "[`here`](http://x.y/{})",
 }
 WITHIN = {  # something in the midst of a word that nobody sees
     "zero-width space": "\u200b",
@@ -160,6 +165,32 @@ def test_white_letters_and_letters_off_the_page_are_hidden(text, seen):
     ],
 )
 def test_comments_end_where_browsers_end_them(text, seen):
+    assert visible(text) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("<img hidden> Lyon", " Lyon"),
+        ("Paris <input type='text' hidden/> Lyon", "Paris  Lyon"),
+        ('<br style="display:none">Lyon\n\nParis', "Lyon\n\nParis"),
+        ("<p hidden>Paris <img> Rome</p>Lyon", "Lyon"),
+    ],
+)
+def test_a_hidden_element_without_content_hides_itself_only(text, seen):
+    assert visible(text) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("`<!--` and `-->`", "`<!--` and `-->`"),
+        ("`<b>` <b>and</b> `a**b**`", "`<b>` and `a**b**`"),
+        ("[`here`](http://x.y), `1` <!-- `2` -->`3`", "`here`, `1` `3`"),
+        ("\x011\x01 `x` <b>y</b> &#1;0&#1;", "1 `x` y 0"),
+    ],
+)
+def test_code_stays_as_it_is(text, seen):
     assert visible(text) == seen
 
 

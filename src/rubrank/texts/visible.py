@@ -21,24 +21,30 @@ import html
 import re
 from itertools import pairwise
 
-# Characters that show nothing, and characters that show a blank. Joiners and variation selectors are part of an emoji,
-# so they count as invisible only after a letter.
-_NOTHING = (
+# Ranges for character classes of patterns. Joiners and variation selectors are part of an emoji, so they count as
+# invisible only after a letter.
+_SHOWING_NOTHING = (
     "\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0100-\U000e0fff"
 )
-_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-_JOINING = "\u200c\u200d\ufe00-\ufe0f"
-_INVISIBLE = re.compile(f"[{_NOTHING}]+|(?<=[^\\W_])[{_JOINING}]+(?!\u20e3)")
-_BLANKS = re.compile(f"[{_BLANK}]")
-_MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
+_SHOWING_A_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+_JOINERS = "\u200c\u200d\ufe00-\ufe0f"
+_INVISIBLE_RUN = re.compile(f"[{_SHOWING_NOTHING}]+|(?<=[^\\W_])[{_JOINERS}]+(?!\u20e3)")
+_UNUSUAL_BLANK = re.compile(f"[{_SHOWING_A_BLANK}]")
+_MAY_BE_INVISIBLE = re.compile(f"[{_SHOWING_NOTHING}{_SHOWING_A_BLANK}{_JOINERS}]")
 
 # "```python", also in a list item or a quote: the marks, and what follows them
 FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
-_INLINE_CODE = re.compile(r"`[^`\n]+`")
+_CODE_OR_COMMENT_START = re.compile(r"`[^`\n]+`|<!--")
+# Stands for code in backticks while the text around it is rendered: \x01, its number, \x01. The character shows
+# nothing, and no entity gives it.
+_CODE_MARK = "\x01"
+_MARKED_CODE = re.compile(rf"{_CODE_MARK}(\d+){_CODE_MARK}")
 _COMMENT = re.compile(r"<!--(?:-?>|.*?-->)", re.DOTALL)  # <!--> and <!---> are comments, too
 _CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
 _UNCLOSED_COMMENT = re.compile(r"^[ \t]{0,3}<!--.*", re.DOTALL | re.MULTILINE)
+# Elements without content and without a closing tag.
+_VOID_ELEMENT = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr")
 # Elements whose content is never shown.
 _DROPPED = "script|style|template|noscript|head|datalist|object|iframe|desc|metadata"
 _ZERO = r"0(?![.\d]*[1-9])"  # 0 and 0.0, not 0.5
@@ -66,7 +72,8 @@ _HIDDEN_STYLE = "|".join(
     )
 )
 _WHITE = r"(?:white\b|#fff(?:fff)?\b|rgba?\(\s*255\s*,\s*255\s*,\s*255)"
-# White letters are invisible unless the element sets a background.
+# White letters are invisible unless the element sets a background: nowhere in the style is "background", and somewhere
+# is a white colour. "color:white"; not "background:black; color:white", nor "border-color:white".
 _WHITE_STYLE = rf"(?![^\"'<>]{{0,500}}background)[^\"'<>]{{0,500}}(?<![\w-])color\s*:\s*{_WHITE}"
 _HIDING_ATTRIBUTE = (
     rf"(?:hidden(?=[\s>=/])|color\s*=\s*[\"']?{_WHITE}"
@@ -112,16 +119,25 @@ _PHANTOM = re.compile(
     r"|\{\\color\{(?:white|transparent)\}[^{}\n]{0,500}\}"
 )
 _LETTER = r"[^\W\d_]"
-# Emphasis or code inside a word, which does not divide it: b**a**d, un`known`, *un*known. Last group: the letters.
+# Emphasis or code inside a word, which does not divide it. In each alternative, the last group is what is marked.
 _IN_WORD = re.compile(
-    rf"(?<={_LETTER})(\*{{2,3}}|`)([^\s*`]{{1,60}})\1|(?<![*`\w])(\*{{2,3}}|`)([^\s*`]{{1,60}})\3(?={_LETTER})"
+    rf"""
+    (?<={_LETTER}) (\*{{2,3}}|`) ([^\s*`]{{1,60}}) \1                # b**a**d, un`known`
+    | (?<![*`\w]) (\*{{2,3}}|`) ([^\s*`]{{1,60}}) \3 (?={_LETTER})  # **b**ad, `un`known
     # One star may be a product, K*b*x: then no part has two letters.
-    r"|(?<=[a-z][a-z])\*([a-z]{1,60})\*|(?<=[a-zA-Z])\*([a-z]{2,60})\*|(?<![*\w])\*([A-Za-z]{2,60})\*(?=[a-z])"
-    r"|(?<=[a-zA-Z])\*([a-z])\*(?=[a-z]{2})|(?<![*\w])\*([A-Za-z])\*(?=[a-z]{2})"
+    | (?<=[a-z][a-z]) \*([a-z]{{1,60}})\*                            # un*k*nown, un*known*
+    | (?<=[a-zA-Z]) \*([a-z]{{2,60}})\*                              # u*nk*nown
+    | (?<![*\w]) \*([A-Za-z]{{2,60}})\* (?=[a-z])                    # *un*known
+    | (?<=[a-zA-Z]) \*([a-z])\* (?=[a-z]{{2}})                        # u*n*known
+    | (?<![*\w]) \*([A-Za-z])\* (?=[a-z]{{2}})                       # *u*nknown
+    """,
+    re.VERBOSE,
 )
 # Cheap tests for `_may_need_rendering`.
 _TAG_START = re.compile(r"<[!/a-zA-Z]")
 _ENTITY = re.compile(r"&(?:#\d|#[xX]|[a-zA-Z]{2,31};)")
+# un`known`, `un`known. A search for the backtick is faster than one for a letter, so the first alternative begins with
+# it and then looks back: at the letter, and at the backtick itself.
 _CODE_IN_WORD = re.compile(r"`(?<=[A-Za-z]`)[^`\n]+`|`[^`\n]+`(?=[A-Za-z])")
 
 
@@ -134,20 +150,9 @@ def visible(text: str) -> str:
     parts: list[str] = []
     for tag, lines in split_fences(text):
         piece = "".join(lines)
-        if tag is not None:  # a block of code
-            parts.append(piece)
-            continue
-        # Code in backticks is not changed. Backticks inside a word (un`known`) do not mark code.
-        at = 0
-        for code in _INLINE_CODE.finditer(piece):
-            before = piece[max(0, code.start() - 1) : code.start()]
-            after = piece[code.end() : code.end() + 1]
-            in_word = any(char.isascii() and char.isalpha() for char in (before, after))
-            if not in_word:
-                parts.append(_render(piece[at : code.start()]))
-                parts.append(code[0])
-                at = code.end()
-        parts.append(_render(piece[at:]))
+        if tag is None:
+            piece = _render_around_code(piece)
+        parts.append(piece)
     return "".join(parts)
 
 
@@ -155,7 +160,7 @@ def remove_invisible(text: str) -> str:
     """Return the text without characters that show nothing; characters that show a blank become spaces."""
     if text.isascii():
         return text
-    return _BLANKS.sub(" ", _INVISIBLE.sub("", text))
+    return _UNUSUAL_BLANK.sub(" ", _INVISIBLE_RUN.sub("", text))
 
 
 def _may_need_rendering(text: str) -> bool:
@@ -207,14 +212,47 @@ def split_fences(text: str) -> list[tuple[str | None, list[str]]]:
     return pieces
 
 
+def _render_around_code(text: str) -> str:
+    """Render a piece of text without changing code in backticks; but what hides the text around it hides it, too."""
+    if "`" not in text:
+        return _render(text)
+    text = text.replace(_CODE_MARK, "")
+    codes: list[str] = []
+    parts: list[str] = []
+    at = 0  # the text up to here is in `parts`
+    position = 0
+    last_comment_end = text.rfind("-->")
+    while match := _CODE_OR_COMMENT_START.search(text, position):
+        position = match.end()
+        if match[0] == "<!--":
+            # Backticks in a comment do not mark code: continue behind it. The end of <!--> is part of its beginning.
+            end_from = match.start() + len("<!")
+            if end_from <= last_comment_end:
+                position = text.index("-->", end_from) + len("-->")
+            continue
+        # Backticks inside a word (un`known`) do not mark code.
+        before = text[max(0, match.start() - 1) : match.start()]
+        after = text[match.end() : match.end() + 1]
+        in_word = any(char.isascii() and char.isalpha() for char in (before, after))
+        if not in_word:
+            parts.append(text[at : match.start()])
+            parts.append(f"{_CODE_MARK}{len(codes)}{_CODE_MARK}")
+            codes.append(match[0])
+            at = match.end()
+    parts.append(text[at:])
+    rendered = _render("".join(parts))
+    return _MARKED_CODE.sub(lambda mark: codes[int(mark[1])], rendered)
+
+
 def _render(text: str) -> str:
     """Render a piece of text outside code."""
     if "<" in text:
         if "<!" in text:
             for closing_mark, closed in (("-->", _COMMENT), ("]]>", _CDATA)):
-                # Behind the last mark nothing is closed: looking for the end again and again would take quadratic time.
-                head, mark, tail = text.rpartition(closing_mark)
-                text = closed.sub("", head + mark) + tail
+                # Only the text up to the last closing mark is searched. In the rest, the pattern would look for the end
+                # from every opening mark and never find it, which takes quadratic time.
+                head, mark, unclosed = text.rpartition(closing_mark)
+                text = closed.sub("", head + mark) + unclosed
             # A comment that begins a line and is never closed hides all that follows.
             text = _UNCLOSED_COMMENT.sub("", text)
         text = _remove_hidden_elements(text)
@@ -270,6 +308,10 @@ def _remove_hidden_elements(text: str) -> str:
     unclosed: set[str] = set()
     while opening := _HIDDEN_ELEMENT.search(text, at):
         name = (opening["dropped"] or opening["hidden"]).lower()
+        if _VOID_ELEMENT.fullmatch(name):  # only the element itself is hidden
+            parts.append(text[at : opening.start()])
+            at = opening.end()
+            continue
         closing = None
         if name not in unclosed:
             closing = re.compile(rf"</{name}\s*>", re.IGNORECASE).search(text, opening.end())
