@@ -48,7 +48,9 @@ def fuse(
     probabilities: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """Return one reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
+    """Return one reward for every rollout, from the ordering of its group on every criterion.
+
+    Rewards are in [0, 1], except those of rules that are not bounded (such as "gdpo") and those of scale="utility".
 
     scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
     rule: another rule than RLVR², such as "gdpo"; see `find_rule`.
@@ -82,6 +84,7 @@ def fuse(
         "outcomes": outcomes,
         "probabilities": probabilities,
     }
+    _take_options(arrays, options)
     chosen_rule = _make_rule("fuse", "rlvr2" if rule is None else rule, arrays, options, {"rule"})
     return apply_rule(chosen_rule, ScoreBatch.of_arrays(scores, **arrays, owner="fuse")).reward
 
@@ -113,9 +116,10 @@ def utilities(
         "outcomes": outcomes,
         "probabilities": probabilities,
     }
+    _take_options(arrays, options)
     rule: Any = _make_rule("utilities", "rlvr2", arrays, options, set())
     batch = ScoreBatch.of_arrays(scores, **arrays, owner="utilities")
-    fused = rule(batch)
+    fused = apply_rule(rule, batch)
     if attributes is None:
         return fused.utilities
     if fused.control is None:
@@ -126,17 +130,10 @@ def utilities(
     return Utilities(batch.restore_rollout_shape(rule.fit_jointly(batch)), fused.gamma)
 
 
-def _make_rule(
-    owner: str,
-    rule: str | Rule,
-    arrays: dict[str, Any],
-    options: dict[str, Any],
-    other_keywords: set[str],
-) -> Rule:
-    """Return the rule with its options.
+def _take_options(arrays: dict[str, Any], options: dict[str, Any]) -> None:
+    """Move what is an option of the rule from `arrays` to `options`; both are changed.
 
-    owner: the function that the user called, for errors. other_keywords: what it takes besides arrays and options.
-    arrays: the keywords of `ScoreBatch.of_arrays`; values that mean something else there are replaced by None.
+    arrays: the keywords of `ScoreBatch.of_arrays`; a value that means something else there becomes None.
     """
     if isinstance(arrays["outcomes"], str):  # "soft", the option of RLVR²
         options["outcomes"] = arrays["outcomes"]
@@ -144,8 +141,22 @@ def _make_rule(
     if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
         # An empty list means no control, as `attributes: []` does in files.
         arrays["attributes"] = None
+
+
+def _make_rule(
+    owner: str,
+    rule: str | Rule,
+    arrays: Mapping[str, Any],
+    options: Mapping[str, Any],
+    other_keywords: set[str],
+) -> Rule:
+    """Return the rule with its options.
+
+    owner: the function that the user called, for errors. other_keywords: what it takes besides arrays and options.
+    """
     if not isinstance(rule, str):
-        for name, value in options.items():
+        if options:
+            name, value = next(iter(options.items()))
             raise UnknownOption(
                 owner,
                 name,
@@ -159,5 +170,5 @@ def _make_rule(
         if name not in keywords:
             raise UnknownOption.of(owner, "keyword", name, keywords)
     if arrays["attributes"] is not None:
-        options.setdefault("adjust", "remove")
+        options = {"adjust": "remove", **options}
     return find_rule(rule, **options)

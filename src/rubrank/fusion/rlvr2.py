@@ -34,9 +34,11 @@ are tied, each gets 0.5.
 
 scale="utility" gives advantages, for trainers that do not scale rewards themselves:
 
-    A_i = (u_i − ū) / (s_ref · √Σ w²)      over the criteria of the group's rubric; s_ref: sd of a strict order
+    A_i = (u_i − ū) / (s_ref · √Σ w²)      over the criteria of the group's rubric
 
-    eight rollouts, two criteria of weight 1 that order them alike      A = 2u / (0.89 · √2): up to ±2.1
+    u_i = Σ_k w_k u_ki, the weighted sum of step 4; ū its mean in the group; s_ref: the sd of a strict order
+
+    eight rollouts, two criteria of weight 1 that order them alike      A = 2 u_i1 / (0.89 · √2): up to ±2.1
     the same two, one upside down                                       A = 0: nothing is amplified
 
 Dividing by the standard deviation of the group, as trainers do, would give a noisy tie-break the same gradient as a
@@ -233,6 +235,7 @@ class RLVR2(CheckedRule):
             values_MK = control.values_MK
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
+        # Fills in fused_M and ranking_M.
         combine(values_MK, batch.starts, make_safe_weights(used_weights_NK), fused_M, ranking_M)
         fit = Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft)
         if self.scale == "ranking":
@@ -247,8 +250,8 @@ class RLVR2(CheckedRule):
         span_N = np.array([reference.span for reference in references])
         rubric_weights_NK = np.where(batch.scored_NK, used_weights_NK, 0.0)
         norm_N = np.sqrt((rubric_weights_NK * rubric_weights_NK).sum(1))
-        unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
-        advantage_M = subtract_mean(fused_M / unit_N[batch.group_of_row], batch)
+        divisor_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
+        advantage_M = subtract_mean(fused_M / divisor_N[batch.group_of_row], batch)
         # The gate needs best minus worst of the strict order, on the scale of the advantages.
         details = {"reference_span": span_N / sd_N}
         return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
@@ -288,7 +291,7 @@ class RLVR2(CheckedRule):
         for cell, outcomes in observed.items():
             cells_of_size.setdefault(len(outcomes), []).append(cell)
         for n, cells in cells_of_size.items():
-            wins = np.stack([count_wins(observed[cell]) for cell in cells])
+            wins = np.stack([count_wins(observed[cell]) for cell in cells])  # (B, n, n)
             u_Bn = model.fit(wins, np.full((len(cells), n), prior))
             for (g, k), u_n in zip(cells, u_Bn, strict=True):
                 u_MK[batch.starts[g] : batch.starts[g + 1], k] = u_n
@@ -304,7 +307,7 @@ class RLVR2(CheckedRule):
             from rubrank.fusion.models.attribute_fit import estimate_attributes
 
             return estimate_attributes(self, batch, u_MK, soft)
-        # As in `fuse`: the control of graded wins acts on the scale that `span` gives them.
+        # As in `__call__`: the control of graded wins acts on the scale that `span` gives them.
         if self.span != "model":
             span_NK = _measure_span(u_MK, batch, self.span)
             u_MK = u_MK / span_NK[batch.group_of_row]
@@ -351,8 +354,9 @@ def measure_reference_spread(model: Any, prior: float, size: int) -> ReferenceSp
     if size < 2:
         return ReferenceSpread(1.0, 1.0)
     wins = np.tril(np.ones((size, size)), -1)  # each rollout beats all those before it
-    u = np.asarray(model.fit(wins, np.full(size, prior)))
-    return ReferenceSpread(float(u.std()), float(np.ptp(u)))
+    # One group: (n, n) wins give n utilities, while `_fit_utilities` fits several groups at once, (B, n, n).
+    u_n = np.asarray(model.fit(wins, np.full(size, prior)))
+    return ReferenceSpread(float(u_n.std()), float(np.ptp(u_n)))
 
 
 # -------------------------------------------------------------------------------------- other rules' weights and scores

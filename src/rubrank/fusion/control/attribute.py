@@ -1,6 +1,6 @@
 """The contract of an attribute: what is measured on a response but never rewarded.
 
-    Attribute("shouting", ("capitals",), lambda texts: ...)      texts (…) → values (…, 1)
+    Attribute("loudness", ("capital_letters",), count_all)      count_all(["Hi", "OK!"]) → [[1], [2]]
 
 A criterion says what is good. An attribute is something that may bias a judge: length, headings, bold print. Fusing
 with attributes estimates how much of a ranking they explain, so that only the rest is rewarded. An attribute returns
@@ -9,8 +9,8 @@ values have the shape (n, D) or (N, G, D).
 
 To add one, decorate a function of one text (docs/extending.md); it can then be used by name everywhere:
 
-    @rubrank.attribute("shouting")
-    def capitals(text):
+    @rubrank.attribute("capital_letters")
+    def count_capital_letters(text):
         return sum(map(str.isupper, text))
 
 Code that counts many texts faster than one at a time makes an `Attribute` itself, and passes it to `measure`.
@@ -41,7 +41,10 @@ class Attribute:
     measure: Callable[[Texts], NDArray[Any]]
 
     def rows(self, texts: list[str]) -> NDArray[np.float64]:
-        """Return the values (len(texts), D) as floats; raises InvalidInput if the measure breaks the contract."""
+        """Measure the texts and check the result: (len(texts), D) floats, a row for each text.
+
+        Raises InvalidInput if the measure breaks the contract.
+        """
         values = np.asarray(self.measure(texts), dtype=np.float64)
         owner = f"attribute {self.name!r}"
         if values.shape != (len(texts), len(self.columns)):

@@ -66,8 +66,11 @@ _MARKER_OF_TAG = {
     "code": "inline_code",
     "blockquote": "blockquote",
     "hr": "horizontal_rule",
-    "a ": "link",
+    "a ": "link",  # with the blank of `<a href=…>`
 }
+# How tags begin in the parser's HTML: those above, of which `h[1-6r]` is h1 … h6 and hr; both ends of lists, `<ol`,
+# `</ol`, `<ul`, `</ul`; and items, `<li`. Some other tags begin in the same way, and never occur: the parser writes no
+# `<track>` or `<embed>`, and those of raw HTML are in capitals.
 _TAG = re.compile("<(h[1-6r]|strong|em|tr|pre|code|blockquote|a |/?[ou]l|li)")
 
 # The beginnings of tags of raw HTML that would be counted: `<b`, `</o` of `</ol>`, `</u` of `</ul>`. Other closing tags
@@ -104,8 +107,12 @@ def _count_markers(texts: list[str]) -> NDArray[np.int64]:
     """Return how often each marker occurs in each text, (texts, 11)."""
     rows = np.zeros((len(texts), len(MARKERS)), dtype=np.int64)
     for row, text in zip(rows, texts, strict=True):
-        # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself
-        # writes lower case only: every tag in lower case comes from Markdown.
+        # Raw HTML passes through the parser unchanged, so its tags would be counted, too. In capitals it is parsed the
+        # same, and the parser itself writes lower case only: every tag in lower case comes from Markdown.
+        #
+        #     text        "**a** <em>b</em>"
+        #     changed     "**a** <Em>b</em>"
+        #     html        "<p><strong>a</strong> <Em>b</em></p>"      one bold, no italics
         if "<" in text:
             text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
         text = limit_depth(text)

@@ -88,10 +88,8 @@ def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.nd
 
 def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """Return the values minus the mean of their group."""
-    if not batch.N:
-        return values_M
-    mean_N = np.add.reduceat(values_M, batch.starts[:-1]) / batch.sizes
-    return np.asarray(values_M - mean_N[batch.group_of_row])
+    mean_N = sum_groups(values_M, batch) / batch.sizes
+    return np.asarray(values_M - expand_rows(mean_N, batch))
 
 
 def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> tuple[np.ndarray, np.ndarray]:
@@ -124,7 +122,14 @@ def rank_densely(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndar
     """Rank the rollouts of each group: 1 for the best; neighbours that differ by at most `tie` share a rank."""
     order = np.lexsort((-values_M, batch.group_of_row))
     best_first = values_M[order]
-    # The level runs on from group to group; the first level of each group is subtracted below.
+    # The level rises by 1 wherever a value is clearly below the one before it, and runs on from group to group. The
+    # first level of each group is then subtracted. Two groups, tie 0:
+    #
+    #     best_first      0.9  0.9  0.4  |  0.3  0.1
+    #     level           0    0    1    |  2    3            from 0.4 to 0.3 it rises, too
+    #     ranks           1    1    2    |  1    2
+    #
+    # Where the next group begins with a higher value the level stays, which makes no difference.
     level = np.zeros(len(values_M), np.int64)
     np.cumsum(best_first[:-1] - best_first[1:] > tie, out=level[1:])
     ranks = np.empty(len(values_M), np.int64)
@@ -142,9 +147,8 @@ def scale_ranks(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.nda
 def iterate_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
     """Yield (M, K) for each j: every rollout's score minus the one of the j-th rollout of its group.
 
-    Scores are turned so that higher is better.
-
-    A difference up to the criterion's margin is 0. NaN: not compared, as a score is missing or the group has no j-th.
+    Scores are turned so that higher is better. A difference up to the criterion's margin is 0. NaN: not compared, as a
+    score is missing or the group has no j-th rollout.
     """
     scores_MK = batch.oriented_MK
     margin = expand_rows(batch.margins_NK, batch) if batch.margins_NK.any() else None
@@ -195,8 +199,9 @@ def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return how much the criteria of each group agree (N,), from 0 to 1.
 
-    For one group, x[i,k] = w_k u_ki is a table of G rollouts × K criteria. A two-way analysis of variance splits its
-    spread into what rollouts have in common over all criteria, and a residual on which criteria differ:
+    parts_MK: as for `measure_errors`. For one group, x[i,k] = w_k v_ki is a table of G rollouts × K criteria. A two-way
+    analysis of variance splits its spread into what rollouts have in common over all criteria, and a residual on which
+    criteria differ:
 
         SS_rollouts = K Σ_i (mean of rollout i − mean of all)²
         SS_residual = Σ_ik (x[i,k] − fitted[i,k])²,  fitted[i,k] = mean of rollout i + mean of criterion k − mean of all

@@ -89,10 +89,10 @@ class RarExplicit(LocalRule):
             "optional": self.optional,
             "pitfall": self.pitfall,
         }
-        category_NK = batch.collect_per_group(
+        category_weight_NK = batch.collect_per_group(  # NaN: not one of the four categories
             lambda criterion: weight_of.get((criterion.category or "").strip().lower(), np.nan)
         )
-        weights_NK = np.where(np.isnan(category_NK), batch.weights_NK, category_NK)
+        weights_NK = np.where(np.isnan(category_weight_NK), batch.weights_NK, category_weight_NK)
         value_M = average_scores(batch.unit_MK, weights_NK, batch)
         return Fused(batch, self.name, value_M, weights_NK)
 
@@ -399,8 +399,13 @@ class RVPO(LocalRule):
         lowest_M = np.where(np.isinf(lowest_M), 0.0, lowest_M)  # a group without any score
         if np.isinf(self.kappa):
             return Fused(batch, self.name, lowest_M)
-        # The formula with the lowest z taken out: R = z_min − (1/κ) ln(1 + Σ_k b_k (e^{−κ (z_k − z_min)} − 1)). No
-        # exponent is above 0, so that nothing overflows, and expm1 and log1p stay exact for κ → 0.
+        # The formula with the lowest z taken out of the logarithm:
+        #
+        #     R = z_min − (1/κ) ln(1 + Σ_k b_k (e^{−κ (z_k − z_min)} − 1))
+        #     z = +1, −1 and b = ½, ½, κ = 1:      −1 − ln(1 + ½ (e^{−2} − 1) + ½ (e^0 − 1)) = −1 − ln 0.57 = −0.43
+        #
+        # No exponent is above 0, so nothing overflows: with κ = 1000, e^{−κ z} of z = −1 would. And expm1(x) = e^x − 1
+        # and log1p(x) = ln(1 + x) stay exact for tiny x, so R tends to the mean for κ → 0.
         above_lowest_MK = np.maximum(z_MK - lowest_M[:, None], 0.0)
         sum_M = sum_products(np.expm1(-self.kappa * above_lowest_MK), b_MK)
         return Fused(batch, self.name, lowest_M - np.log1p(sum_M) / self.kappa)
@@ -429,7 +434,12 @@ class Lexicographic(LocalRule):
         """Return the rank of each rollout in its group, as a share from 0 to 1."""
         tiers_NK = batch.collect_per_group(lambda c: np.inf if c.tier is None else float(c.tier))
         # The ranks of a rollout in the tiers are the digits of one number, its key (smaller is better): the first
-        # tier is the leading digit, and later ones break ties. The base is larger than any rank.
+        # tier is the leading digit, and later ones break ties. The base is larger than any rank. Four rollouts, base 5,
+        # with the ranks 1, 1, 2, 1 in tier 1 and 3, 2, 1, 2 in tier 2:
+        #
+        #     keys after tier 1      1, 1, 2, 1              all below key_limit = 5
+        #     keys after tier 2      8, 7, 11, 7             1·5 + 3, 1·5 + 2, 2·5 + 1, 1·5 + 2: all below 25
+        #     ranks of the keys      2, 1, 3, 1
         base = batch.sizes.max(initial=0) + 1.0
         key_M = np.zeros(len(batch.unit_MK))
         key_limit = 1.0  # all keys are below it
