@@ -87,13 +87,13 @@ def test_the_record_has_the_reward_that_the_trainer_got(tmp_path, name, gate):
 def fits(monkeypatch):
     """How often utilities were fitted."""
     count = Counter()
-    original = RLVR2.fuse
+    original = RLVR2.__call__
 
     def counted(self, *arguments):
         count["fits"] += 1
         return original(self, *arguments)
 
-    monkeypatch.setattr(RLVR2, "fuse", counted)
+    monkeypatch.setattr(RLVR2, "__call__", counted)
     return count
 
 
