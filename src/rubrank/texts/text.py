@@ -242,28 +242,35 @@ def split_piece(piece: str) -> list[str]:
     return [piece[first:last].strip() for first, last in spans]
 
 
-def _ends_sentence(piece: str, mark: re.Match[str], is_lower: bool) -> bool:
-    """Tell whether the mark ends a sentence. `is_lower`: the piece has no capitals, so lower case begins sentences."""
-    marks = mark[0]
-    end = mark.end()
+def _ends_sentence(piece: str, match: re.Match[str], is_lower: bool) -> bool:
+    """Tell whether the signs of the match, a stop and what closes after it ("?!”"), end a sentence.
+
+    `is_lower`: the piece has no capitals, so lower case begins sentences.
+    """
+    signs = match[0]
+    end = match.end()
     if end == len(piece):
         return True
-    following = piece[end]
-    if not following.isspace():
+    next_char = piece[end]
+    if not next_char.isspace():
         # Chinese and Japanese marks need no space: “真的吗？是的。” Of the others, ! and ? need none before a letter of
         # a script without spaces: “OK!好的”.
-        if _WIDE_STOPS.isdisjoint(marks):
-            return marks[0] in "!?" and _UNSPACED_CHAR.match(following) is not None
-        if marks[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
+        if _WIDE_STOPS.isdisjoint(signs):
+            return signs[0] in "!?" and _UNSPACED_CHAR.match(next_char) is not None
+        if signs[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
             return False
-        return following not in "，、,；;)）"
+        return next_char not in "，,、；;)）"
     space = _SPACE_AND_OPENERS.match(piece, end)
     next_start = space.end() if space else end
     if next_start == len(piece):
         return True
-    if piece[next_start].islower() and not (is_lower and marks == "."):
-        return marks[0] in "!?" and marks[-1] in "!?"
-    return marks[0] != "." or _is_full_stop(piece, mark.start(), next_start)
+    if piece[next_start].islower() and not (is_lower and signs == "."):
+        # “That's it! and more” ends; “Really?” he asked, “Wait … what” and “approx. five” go on.
+        return signs[0] in "!?" and signs[-1] in "!?"
+    if signs[0] != ".":
+        return True  # “Really? He asked.”
+    # “It rains. He left.”, or “it rains. he left.” in lower case; not “Dr. Lee left.”
+    return _is_full_stop(piece, match.start(), next_start)
 
 
 def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
@@ -281,8 +288,10 @@ def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
         letter = before[-1:]
         if letter.isupper():
             return letter == "I" or next_word in _STARTERS
+        # Single letters among the titles are those of “d. h.”, “z. B.” and “г. Москва”.
         return letter not in _TITLES and len(next_word) != 1
     if word.isdigit():
+        # “am 3. März” is a date; “in 1995. März …” ends with a year.
         return len(word) > 2 or _find_next_word(piece, next_start) not in _MONTHS
     if word not in _ABBREVIATIONS:
         return True
