@@ -92,7 +92,24 @@ def test_changed_unit_scores_stay_in_parts_and_columns():
     assert changed.select_groups(1, 2).missing_MK.tolist() == [[False, False], [False, True]]
     assert changed.select_criteria([1]).unit_MK[:3, 0].tolist() == [0.2, 0.4, 0.6]
     assert changed.scored_unit_MK.tolist() == batch.unit_MK.tolist()
-    assert changed.replace_scores(np.full((4, 2), 0.5)).unit_MK.tolist() == [[0.5, 0.5]] * 4
+    assert changed.replace_ranked_scores(np.full((4, 2), 0.5)).unit_MK.tolist() == [[0.5, 0.5]] * 4
+
+
+def test_a_ranked_score_can_be_taken_away():
+    batch = ScoreBatch.of_arrays([[0.0], [0.5], [1.0]])
+    changed = batch.replace_ranked_scores(np.array([[0.25], [NAN], [1.0]]))
+    np.testing.assert_array_equal(changed.scores_MK, [[0.25], [NAN], [1.0]])
+
+
+def test_outcomes_stay_unless_a_score_of_the_group_changes():
+    outcomes = {0: [[NAN, 1.0], [0.0, NAN]]}
+    batch = ScoreBatch.of_arrays([[NAN], [NAN]], outcomes=outcomes)
+    same = batch.replace_ranked_scores(np.array([[1.0], [0.0]]))
+    assert list(same.outcomes) == [(0, 0)]
+    assert np.isnan(same.scores_MK).all()
+    changed = batch.replace_ranked_scores(np.array([[0.75], [0.0]]))
+    assert not changed.outcomes
+    assert changed.scores_MK.ravel().tolist() == [0.75, 0.0]
 
 
 def test_rows_in_pieces_are_put_together_and_given_back():

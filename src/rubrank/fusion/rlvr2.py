@@ -414,7 +414,7 @@ class Composed:
             weights_NK = make_positive(self.weighing.weights(batch), batch)
         if not isinstance(self.weighing, Rescoring):
             return replace(self.ordinal(batch, weights_NK), rule=self.name)
-        rescored = batch.replace_scores(self.weighing.scores(batch))
+        rescored = batch.replace_ranked_scores(self.weighing.scores(batch))
         fused = self.ordinal(rescored, weights_NK)
         details = {**fused.details, "ranked_scores": rescored.scores_MK}
         return replace(fused, batch=batch, rule=self.name, details=details)

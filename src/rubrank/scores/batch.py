@@ -55,7 +55,8 @@ from rubrank.scores.outcomes import (
 _Cell = TypeVar("_Cell")
 
 
-# Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable.
+# Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable: only the function
+# that makes a batch may still assign fields, before anything reads a property that depends on them.
 @dataclass(eq=False)
 class ScoreBatch:
     """A batch of groups as rules see it: group g is rows starts[g] .. starts[g + 1]. No group is empty."""
@@ -141,24 +142,26 @@ class ScoreBatch:
             )
             attribute_names = attribute_names or frame_names
         rows = sort_rows(owner, scores, groups)
-        data = read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
+        criteria_data = read_criteria(
+            owner, "criteria", criteria, rows.scores_MK.shape[1], "quality"
+        )
         has_names = criteria is not None
-        names = [criterion.name for criterion in data] if has_names else None
+        names = [criterion.name for criterion in criteria_data] if has_names else None
         if directions is not None:
-            data = replace_directions(owner, data, directions, names)
+            criteria_data = replace_directions(owner, criteria_data, directions, names)
         if domains is not None:
-            data = replace_domains(owner, data, domains, names)
+            criteria_data = replace_domains(owner, criteria_data, domains, names)
         if has_names:
             if weights is None:
-                weights = np.array([criterion.weight for criterion in data], dtype=float)
+                weights = np.array([criterion.weight for criterion in criteria_data], dtype=float)
             if margins is None:
-                margins = np.array([criterion.margin for criterion in data], dtype=float)
+                margins = np.array([criterion.margin for criterion in criteria_data], dtype=float)
         batch = cls(
             scores_MK=rows.scores_MK,
             starts=rows.starts,
-            criteria=data,
-            weights_NK=np.ones((1, len(data))),
-            margins_NK=np.zeros((1, len(data))),
+            criteria=criteria_data,
+            weights_NK=np.ones((1, len(criteria_data))),
+            margins_NK=np.zeros((1, len(criteria_data))),
             given_labels=rows.labels,
             shape=rows.shape,
             order=rows.order,
@@ -166,6 +169,7 @@ class ScoreBatch:
             has_declared_domains=False,
         )
         # The other arguments are checked against the batch: it knows the groups, their sizes and the order of rows.
+        # The checks use no cached property (`unit_MK`, `missing_MK` …) that depends on the fields assigned here.
         if weights is not None:
             batch.weights_NK = read_per_criterion(owner, "weights", weights, names, batch)
         if margins is not None:
@@ -425,13 +429,22 @@ class ScoreBatch:
     # ------------------------------------------------------------------------------------------------- other batches
 
     def replace_unit_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """Return a copy whose `unit_MK` is another matrix of scores from 0 to 1; the scores as given stay."""
+        """Return a copy with another `unit_MK`, for rules that add scores up; the scores as given stay."""
         return replace(self, changed_unit_MK=unit_MK)
 
-    def replace_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """Return a copy with other scores for ranking: from 0 to 1, higher is better, put on the criteria's scales.
+    def replace_ranked_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
+        """Return a copy with other scores, and so other outcomes of comparisons, for rules that rank.
 
-        Observed outcomes and probabilities stay where the scores of a group did not change.
+        unit_MK: from 0 to 1, higher is better, NaN = missing. They are put on the scales of the criteria:
+
+            one score                     unit score as before           another unit score
+            scored                        keeps its score                gets the new score
+            compared, none of its group   keeps its outcomes             –
+              has another unit score
+            compared, otherwise           gets its win rate as score     gets the new score
+            neither                       stays missing                  gets the new score
+
+        Probabilities, too, stay only if all unit scores of the group on the criterion are as before.
         """
         low, high = self.domain_limits_NK
         low_MK = self._expand_to_rows(low)
@@ -439,22 +452,24 @@ class ScoreBatch:
         share_MK = unit_MK
         if self.lower_NK is not None:
             share_MK = np.where(self._expand_to_rows(self.lower_NK), 1.0 - unit_MK, unit_MK)
-        is_same_MK = (unit_MK == self.scored_unit_MK) | np.isnan(unit_MK)
-        is_same_NK = np.ones((self.N, self.K), bool)
-        if self.N:
-            is_same_NK = np.logical_and.reduceat(is_same_MK, self.starts[:-1])
-        # Scores that stay are not computed anew: rounding could break ties. Rollouts that were compared have no score
-        # to stay; they get one unless the whole group stays, which then keeps its outcomes.
-        is_scored_MK = ~np.isnan(self.scores_MK)
-        stays_MK = is_same_MK & (is_scored_MK | is_same_NK[self.group_of_row])
         rescaled_MK = low_MK + share_MK * (high_MK - low_MK)
-        outcomes = {cell: value for cell, value in self.outcomes.items() if is_same_NK[cell]}
+
+        old_unit_MK = self.scored_unit_MK
+        is_same_MK = (unit_MK == old_unit_MK) | (np.isnan(unit_MK) & np.isnan(old_unit_MK))
+        group_is_same_NK = np.ones((self.N, self.K), bool)
+        if self.N:
+            group_is_same_NK = np.logical_and.reduceat(is_same_MK, self.starts[:-1])
+        # Scores as before are not rescaled: rounding could break ties. If the whole group is as before, a rollout
+        # without a score stays without one, because it keeps its outcomes.
+        has_score_MK = ~np.isnan(self.scores_MK)
+        keeps_score_MK = is_same_MK & (has_score_MK | group_is_same_NK[self.group_of_row])
+        outcomes = {cell: value for cell, value in self.outcomes.items() if group_is_same_NK[cell]}
         probabilities = {
-            cell: value for cell, value in self.probabilities.items() if is_same_NK[cell]
+            cell: value for cell, value in self.probabilities.items() if group_is_same_NK[cell]
         }
         return replace(
             self,
-            scores_MK=np.where(stays_MK, self.scores_MK, rescaled_MK),
+            scores_MK=np.where(keeps_score_MK, self.scores_MK, rescaled_MK),
             changed_unit_MK=None,
             outcomes=outcomes,
             probabilities=probabilities,
