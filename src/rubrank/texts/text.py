@@ -168,7 +168,7 @@ _OPENERS = "\"'“‘„«‹([（「『【¿¡*_`~#>-"
 _SPACE_AND_OPENERS = re.compile(rf"\s*+[{re.escape(_OPENERS)}]*+")
 _LAST_WORD = re.compile(r"[^\s\"'“”‘’„«»()\[\]（）「」*_`~/]{1,20}\Z")
 _THAI = re.compile("[\u0e01-\u0e2e]")
-_WORDY = re.compile(r"[^\W_]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 # A line that begins a new piece
 _STARTS_PIECE = re.compile(
@@ -183,16 +183,17 @@ _STARTS_PIECE = re.compile(
 _PLAIN_LINE = re.compile("[A-Za-z][^.)]")  # how most lines begin; never the start of a piece
 # A line that is a piece by itself: nothing that follows belongs to it.
 _SINGLE_LINE_PIECE = re.compile(r"[ \t]*+(?:#{1,6}[ \t]|\||```|~~~|[-*_=]{3,}[ \t]*+$)")
+# "- ", "2. ", "a) ", "> ", "**", also several in a row: the sentence begins after them.
 _LIST_MARKER = re.compile(
     r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+"
 )
 
 _LISTS = read_word_lists("abbreviations.tsv")
-_TITLES = _LISTS["title"]
-_MAY_END = _LISTS["may_end"]
-_BEFORE_NUMBER = _LISTS["before_number"]
-_STARTERS = _LISTS["starter"]
-_MONTHS = _LISTS["month"]
+_TITLES = _LISTS["title"]  # "dr", "prof": never the end of a sentence
+_MAY_END = _LISTS["may_end"]  # "etc", "inc": the end if a word of `_STARTERS` follows
+_BEFORE_NUMBER = _LISTS["before_number"]  # "no", "art": not the end if a number follows, “no. 5”
+_STARTERS = _LISTS["starter"]  # "the", "he": words that often begin a sentence
+_MONTHS = _LISTS["month"]  # in German, where dates are written “3. März”
 _ABBREVIATIONS = _TITLES | _MAY_END | _BEFORE_NUMBER
 
 
@@ -231,7 +232,7 @@ def split_piece(piece: str) -> list[str]:
     start = 0
     searched_to = 0  # the text from `start` to here holds no word
     for end in (*ends, len(piece)):
-        if _WORDY.search(piece, searched_to, end):
+        if _LETTER_OR_DIGIT.search(piece, searched_to, end):
             spans.append([start, end])
             start = end
         elif spans:
