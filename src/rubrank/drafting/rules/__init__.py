@@ -2,8 +2,14 @@
 
 A rule is a function that yields the constraints of one sentence; it also sees all sentences of the prompt. In the
 sentences, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20", ⟨s0⟩ for a quoted string
-(`sentences.py`). Patterns name lists of data/words.tsv in braces: `{use}` matches "include", "mention" and so on;
-`{quantity}`, `{string}`, `{strings}` and `{bare words}` capture a token or words, for `Sentence` and `read_group`.
+(`sentences.py`). Patterns name lists of data/words.tsv in braces: `{use}` matches "include", "mention" and so on.
+Four of the lists also capture what they match, in a group:
+
+    list            matches                  group       read by
+    {quantity}      ⟨q0⟩                     quantity    Sentence.get_quantity
+    {string}        ⟨s0⟩                     string      Sentence.get_string
+    {strings}       ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩      strings     Sentence.find_strings, after read_group
+    {bare words}    happy, sad and glad      bare        read_group
 
 The examples in the docstring of a rule are tests (`tests/drafting/test_rules.py`): a prompt, and below it everything
 that the rule compiles from it, or "nothing".

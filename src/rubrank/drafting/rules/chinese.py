@@ -56,9 +56,9 @@ _GIVEN_TEXT = pattern(
     r"({处理文本}[^。：:\n]{0,30}[：:])[^\n]+"
     r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
 )
-_CONDITION = pattern(r"{条件}")
-_PART = pattern(r"{部分}")
-_REQUEST = pattern(r"{要求}")
+_CONDITION = pattern(r"{条件}")  # 如果, 否则
+_PART = pattern(r"{部分}")  # 每, 标题, 第一
+_REQUEST = pattern(r"{要求}")  # 请, 必须, 写
 # 老师要求不少于600字, 有人说不要超过五百字: somebody else's demand
 _REPORTED = pattern(
     r"{别人}(?:里|中|上)?[^，。；]{0,6}(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"

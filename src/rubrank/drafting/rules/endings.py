@@ -1,4 +1,9 @@
-"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request."""
+"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request.
+
+The sentences have tokens: ⟨s0⟩ stands for a quoted string, ⟨q0⟩ for a quantity such as "at least 3", ⟨m⟩ for material.
+In the patterns, names in braces are lists of words; {string}, {strings}, {bare words} and {quantity} also capture what
+they match in the groups `string`, `strings`, `bare` and `quantity` (`rules/__init__.py`).
+"""
 
 from __future__ import annotations
 
@@ -106,7 +111,9 @@ _BEGINNING = pattern(
     r"|\b(?:the|whose|its|your)\s+(?:very\s+)?first\s+words?(?:\s+of\s+(?:your|the)\s+(?:entire\s+|whole\s+)?\w+)?"
     r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*{string}"
 )
+# "each paragraph", "every line", "the title"
 _BEGINNING_OF_A_PART = pattern(r"\b{beginning of a part}\b")
+# "do not", "never" directly before "start with", or with one word between
 _DENIED_BEFORE = pattern(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$")
 
 
@@ -123,6 +130,7 @@ def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
     if not match:
         return
     string = sentence.get_string(match)
+    # "In each section, begin with ⟨s0⟩", "begin with ⟨s0⟩ in every line": words of about one clause on both sides.
     before = text[max(0, match.start() - 40) : match.start()]
     after = text[match.end() : match.end() + 25]
     is_about_a_part = _BEGINNING_OF_A_PART.search(f"{before} {match[0]} {after}")
@@ -152,6 +160,7 @@ _AROUND_RESPONSE = pattern(
     r"\b(?:wrap|wrapped|enclosed|surrounded|inside|within|in|with|around)\b"
     r"|\beverything\b|\bwrap (?:it|this|that)\b|\bput (?:it|this)\b"
 )
+# "quotation marks around every title", "around the dialogue"
 _QUOTED_PART = pattern(r"\b(?:each|every|single field|title|keyword|dialogue|speak|speech)\b")
 
 
@@ -287,7 +296,8 @@ def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterat
             continue
         before = [line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)]
         after = [line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)]
-        # Only the first characters of a sentence are looked up, because its spelling may have been simplified.
+        # Only the first 40 or 20 characters of a sentence are looked up: spellings may have been simplified further on
+        # ("eg" for "e.g.").
         repeated = ""
         if before:
             repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()

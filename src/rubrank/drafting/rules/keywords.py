@@ -2,17 +2,9 @@
 
 Keywords in quotation marks are looked for first. A bare word is read only where the prompt calls it a word or keyword.
 
-The sentences have tokens in place of what the prompt says: ⟨s0⟩ for a quoted string, ⟨q0⟩ for a quantity such as "at
-least 3" (`sentences.py`). In a pattern, a name in braces is a list of words of data/words.tsv. Four of the lists also
-capture what they match, in a group that `read_group`, `get_string` and `get_quantity` read:
-
-    list            matches                     group
-    {string}        ⟨s0⟩                        string
-    {strings}       ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩         strings
-    {bare words}    happy, sad and glad         bare
-    {quantity}      ⟨q0⟩                        quantity
-
-Most patterns also have a group `after` or `middle` of their own: the words that may change what the sentence asks for.
+The sentences have tokens: ⟨s0⟩ stands for a quoted string, ⟨q0⟩ for a quantity such as "at least 3", ⟨m⟩ for material.
+In the patterns, names in braces are lists of words; {string}, {strings}, {bare words} and {quantity} also capture what
+they match in the groups `string`, `strings`, `bare` and `quantity` (`rules/__init__.py`).
 """
 
 from __future__ import annotations
@@ -49,6 +41,7 @@ def _are_words(strings: Sequence[str]) -> bool:
 
 # ---- keywords ------------------------------------------------------------------------------------------------------
 
+# "use ⟨s0⟩ in the title": a keyword of one part, which no verifier looks for
 _PART_OF_RESPONSE = pattern(
     r"\b(?:verse|chapter|headline|title|example sentences?|subject line)s?\b"
 )
@@ -444,9 +437,7 @@ _CAPITALS_NEARBY = 60
 _WORDS_BEFORE_CAPITALS = (
     40  # less before them: "⟨q0⟩ words. Use some …" often is the length of the response
 )
-_STRING_BEFORE_TIMES = (
-    45  # where the word of "the word ⟨s0⟩ should appear ⟨q0⟩ times" is looked for
-)
+_STRING_BEFORE_TIMES = 45  # as in "the word ⟨s0⟩ should appear ⟨q0⟩ times"
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 # Whole words: "begin" and "likely" name no example. "e.g." is "eg" in a prepared sentence.
 _EXAMPLE = re.compile(r"\b(?:such as|like|eg)\b")
@@ -479,7 +470,7 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
     capital_words = _CAPITAL_WORDS.search(text)
     if capital_words:
         numbers = _find_numbers_near(capital_words)
-        counts = [number for number in numbers if _counts_capital_words(number, capital_words)]
+        counts = [match for match in numbers if _counts_capital_words(match, capital_words)]
         if counts:
             for relation, number in split_bounds(sentence.get_quantity(counts[0])):
                 params = {"capital_relation": relation, "capital_frequency": number}

@@ -2,6 +2,10 @@
 
 length and parts    words, sentences, paragraphs, sections, two responses
 format              bullet points, highlights, title, JSON, table, numbered list, placeholders, postscript
+
+The sentences have tokens: ⟨s0⟩ stands for a quoted string, ⟨q0⟩ for a quantity such as "at least 3", ⟨m⟩ for material.
+In the patterns, names in braces are lists of words; {string}, {strings}, {bare words} and {quantity} also capture what
+they match in the groups `string`, `strings`, `bare` and `quantity` (`rules/__init__.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from rubrank.drafting.sentences import Quantity, Sentence, list_words, pattern, 
 
 # ---- lengths -------------------------------------------------------------------------------------------------------
 
-# "⟨q0⟩ words", "⟨q0⟩-word", "⟨q0⟩ short sentences"
+# "⟨q0⟩ words", "⟨q0⟩-word", "⟨q0⟩ short sentences". `after` is only looked at: the patterns below need up
+# to 45 characters of the text that follows.
 _NUMBER_THEN_UNIT = pattern(
     r"{quantity}[- ]?\s?(?:(?P<adjective>[\w'/-]+)\s(?:[\w'-]+\s)?)?"
     r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?=(?P<after>[^.]{0,45}))"
@@ -48,6 +53,7 @@ _SUCH_TEXTS_BEFORE = pattern(
     r"|\b{work on a text}\b"
     r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$"
 )
+# "the word limit is ⟨q0⟩": at most
 _LIMIT = pattern(r"\blimit|maximum|max\b")
 
 
@@ -96,6 +102,7 @@ _SIZE_OF_BEFORE = pattern(
     r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up"
     r"|essay|story|text|poem|article) of$"
 )
+# "in five words", "using two words"
 _BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
 _BEFORE_SIZE = pattern(r"\b{before a size}$")
 
@@ -133,6 +140,7 @@ def _make_constraints(
 
 # ---- paragraphs that are separated by *** --------------------------------------------------------------------------
 
+# "***", "three asterisks", "the markdown divider"
 _DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown divider")
 # "use this format:"
 _FORM = pattern(r"\b(?:format|form)\b")
@@ -397,6 +405,10 @@ def _make_count_params(name: str, quantity: Quantity) -> dict[str, object] | Non
 _HIGHLIGHT = pattern(
     r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b"
 )
+_NUMBER_BEFORE_HIGHLIGHT = (
+    60  # characters, about a clause; a number farther before counts something else
+)
+# "sections", "phrases", "points"
 _HIGHLIGHTED = pattern("{highlighted part}")
 _NUMBER_OF_HIGHLIGHTS = pattern(r"{quantity}\s+(?:[\w'-]+\s+){0,4}?{highlighted part}\b")
 # Only highlights in Markdown can be counted: the prompt names it, or shows *highlighted text*.
@@ -420,7 +432,8 @@ def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[
     neighbours = " ".join(nearby.original for nearby in prompt[position : position + 3])
     if not _MARKDOWN_HINT.search(neighbours):
         return
-    match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - 60) :])
+    # The number may stand before the verb: "at least 3 sections must be highlighted".
+    match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - _NUMBER_BEFORE_HIGHLIGHT) :])
     params: dict[str, object] | None = None
     if match:
         params = _make_count_params("num_highlights", sentence.get_quantity(match))
