@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -142,6 +143,27 @@ def test_files_that_are_no_tables(tmp_path, table):
             read_scores(tmp_path / name)
     with pytest.raises(InvalidInput, match="a file that ends in"):
         table.write(tmp_path / "s.csv")
+
+
+@pytest.mark.parametrize("name", ["Facts", "Facts (reason)"])
+def test_a_parquet_file_without_a_column_is_refused(tmp_path, table, name):
+    table.write(tmp_path / "s.parquet")
+    metadata = pl.read_parquet_metadata(tmp_path / "s.parquet")
+    frame = pl.read_parquet(tmp_path / "s.parquet").drop(name)
+    frame.write_parquet(tmp_path / "t.parquet", metadata={"rubrank": metadata["rubrank"]})
+    with pytest.raises(BadTable, match=re.escape(f"a score table; got one without the column {name!r}")):
+        read_scores(tmp_path / "t.parquet")
+
+
+def test_a_long_parquet_file_without_reasons_is_refused(tmp_path):
+    names = ("A", "A (reason)")  # would be two columns of one name
+    clash = ScoreTable(tuple(group(f"g{i}", [CriterionData(n)], [[1], [NAN]]) for i, n in enumerate(names)))
+    clash.write(tmp_path / "s.parquet")
+    metadata = pl.read_parquet_metadata(tmp_path / "s.parquet")
+    frame = pl.read_parquet(tmp_path / "s.parquet").drop("reason")
+    frame.write_parquet(tmp_path / "t.parquet", metadata={"rubrank": metadata["rubrank"]})
+    with pytest.raises(BadTable, match="without the column 'reason'"):
+        read_scores(tmp_path / "t.parquet")
 
 
 # ------------------------------------------------------------------------------------------------------------- summary

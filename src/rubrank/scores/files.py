@@ -204,7 +204,9 @@ def open_score_file(source: Any) -> ScoreFile | None:
             if number_of[rubric] != number_in_file:
                 rollout = {**rollout, RUBRIC: number_of[rubric]}
                 if lines:
-                    lines[len(rollouts)] = json.dumps(rollout)
+                    # The output of `fuse` repeats the line of a rollout, so the line needs the new number as well.
+                    index = len(rollouts)
+                    lines[index] = json.dumps(rollout)
             rollouts.append(rollout)
     path = Path(source)
     shape = describe_source(source)
@@ -364,7 +366,10 @@ def _find_rubric(
 def _list_wide_rollouts(
     frame: pl.DataFrame, path: Path, rubrics: Rubrics
 ) -> Iterator[dict[str, Any]]:
-    """Yield each row of a file with a column per criterion, as a line of JSON Lines has it."""
+    """Yield each row of a file with a column per criterion, as a line of JSON Lines has it.
+
+    Raises BadTable if the column of a criterion or of its reasons is missing.
+    """
     criterion_columns = set()
     for rubric in rubrics:
         for criterion in rubric:
@@ -376,23 +381,30 @@ def _list_wide_rollouts(
         for column, value in row.items():
             if column not in criterion_columns and value is not None:
                 rollout[column] = value
-        rollout[SCORES] = {name: row[name] for name in names}
-        rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
+        try:
+            rollout[SCORES] = {name: row[name] for name in names}
+            rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
+        except KeyError as error:
+            raise _make_column_error(path, error.args[0]) from None
         yield rollout
 
 
 def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
     """Yield each rollout of a file with one row per score, as a line of JSON Lines has it.
 
-    Raises BadTable if rows of a rollout are missing or not in the order of its rubric.
+    Raises BadTable if a column is missing, or if rows of a rollout are missing or not in the order of its rubric.
     """
-    cells = read_columnar(path).iter_rows(named=True)
-    rollouts = groupby(cells, itemgetter("group", "rollout", RUBRIC))
+    frame = read_columnar(path)
+    rollout_columns = ("group", "rollout", RUBRIC)
+    for name in (*rollout_columns, "criterion", "score", "reason"):
+        if name not in frame.columns:
+            raise _make_column_error(path, name)
+    rollouts = groupby(frame.iter_rows(named=True), itemgetter(*rollout_columns))
     for key, rows in rollouts:
         scores: dict[str, Any] = {}
         reasons: dict[str, Any] = {}
         # These are the same in all rows of a rollout.
-        shared_cells: dict[str, Any] = dict(zip(("group", "rollout", RUBRIC), key, strict=True))
+        shared_cells: dict[str, Any] = dict(zip(rollout_columns, key, strict=True))
         names = []
         for row in rows:
             names.append(row["criterion"])
@@ -407,6 +419,11 @@ def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]
             allowed = "a score table with a row for each criterion, in the order of its rubric"
             raise BadTable(str(path), "file", allowed, got, _REMEDY)
         yield {**shared_cells, SCORES: scores, REASONS: reasons}
+
+
+def _make_column_error(path: Path, name: str) -> BadTable:
+    """Return the error about a Parquet score file without one of its columns."""
+    return BadTable(str(path), "file", "a score table", f"one without the column {name!r}", _REMEDY)
 
 
 def _check_domains(group: GroupScores, path: Path) -> None:
@@ -442,6 +459,7 @@ class LoadedScores:
 
     def __str__(self) -> str:
         """Return for example "read 64 rollouts in 8 groups (CSV, by uid). Criteria: Facts, Style; not used: tokens"."""
+        # The length of a score table is its number of rollouts.
         rollouts = counted(len(self.table), "rollout")
         groups = counted(len(self.table.groups), "group")
         line = f"read {rollouts} in {groups} ({self.shape}, by {self.group_columns})."
@@ -496,10 +514,11 @@ def make_plain_score_table(
         digests = [None if text is None else digest_response(text) for text in responses]
     groups = []
     for label, rows in zip(layout.group_labels, layout.group_rows, strict=True):
-        scored = [name for name in layout.find_scored_names(rows) if name not in required]
-        # A group without any score gets one criterion: a group without criteria could not be fused.
-        names = scored or [name for name in layout.names if name not in required][:1]
-        names += required
+        names = [name for name in layout.find_scored_names(rows) if name not in required]
+        if not names:
+            # A group without any score gets one criterion: a group without criteria could not be fused.
+            names = [name for name in layout.names if name not in required][:1]
+        names.extend(required)
         rollout_ids = tuple(str(ids[row]) for row in rows)
         # An id that two rollouts share identifies neither; a single rollout needs none.
         has_ids = len(rows) > 1 and len(set(rollout_ids)) == len(rows)
@@ -525,7 +544,7 @@ def _widen_scales(table: ScoreTable) -> ScoreTable:
     """Return the table with scales from 0 to 1 widened where scores lie outside."""
     low: dict[str, float] = {}
     high: dict[str, float] = {}
-    for group in table:
+    for group in table.groups:
         for name, scores in zip(group.names, group.scores.T, strict=True):
             low[name] = float(np.fmin.reduce(scores, initial=low.get(name, 0.0)))
             high[name] = float(np.fmax.reduce(scores, initial=high.get(name, 1.0)))
@@ -552,7 +571,8 @@ def match_rollouts(
 
     groups = {group.id: group for group in read_groups(rollouts, columns)}
     owner = str(rollouts)
-    remedy = "Give the file that was graded, with its rows in the same order."
+    same_file = "Give the file that was graded."
+    same_order = "Give the file that was graded, with its rows in the same order."
     matched: list[Group] = []
     for scored in table.groups:
         group = groups.get(scored.id)
@@ -562,20 +582,20 @@ def match_rollouts(
                 f"group {scored.id!r}",
                 f"there, with {len(scored.scores)} rollouts",
                 "no such group" if group is None else f"{len(group.rollouts)} rollouts",
-                "Give the file that was graded.",
+                same_file,
             )
         for number, rollout in enumerate(group.rollouts):
             # Digests and ids are known for all rollouts of a group or for none.
             if scored.digests and scored.digests[number] != rollout.digest:
                 where = f"the response of rollout {number} of group {scored.id!r}"
                 allowed = "the one that was scored"
-                raise InvalidInput(owner, where, allowed, "another text", remedy)
+                raise InvalidInput(owner, where, allowed, "another text", same_order)
         for number, rollout in enumerate(group.rollouts):
             cells = [rollout.metadata.get(name) for name in ROLLOUT_ID_NAMES]
             ids = [str(cell) for cell in cells if cell is not None]
             if scored.rollout_ids and ids and scored.rollout_ids[number] not in ids:
                 where = f"rollout {number} of group {scored.id!r}"
                 allowed = f"{scored.rollout_ids[number]!r}, as in the scores"
-                raise InvalidInput(owner, where, allowed, repr(ids[0]), remedy)
+                raise InvalidInput(owner, where, allowed, repr(ids[0]), same_order)
         matched.append(group)
     return matched
