@@ -169,6 +169,10 @@ class Rollout(_Frozen):
 
         return Text(self.answer)
 
+    def forget_text(self) -> None:
+        """Free the memory of `text`, which is computed again if it is needed."""
+        self.__dict__.pop("text", None)  # where cached_property keeps it
+
     @property
     def digest(self) -> str:
         """A short digest of the response and its reasoning: score files have it, to find the response again."""
