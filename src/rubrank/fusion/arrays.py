@@ -119,7 +119,7 @@ def utilities(
     _take_options(arrays, options)
     rule: Any = _make_rule("utilities", "rlvr2", arrays, options, set())
     batch = ScoreBatch.of_arrays(scores, **arrays, owner="utilities")
-    fused = apply_rule(rule, batch)
+    fused: Any = apply_rule(rule, batch)
     if attributes is None:
         return fused.utilities
     if fused.control is None:

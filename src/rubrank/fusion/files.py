@@ -164,7 +164,7 @@ def fuse_file(
     Raises BadTable, which names the row and the column, for a wrong cell, and InvalidInput for a wrong option.
     """
     if engine not in get_args(Engine):
-        raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
+        raise UnknownName.of(_OWNER, "engine", engine, get_args(Engine))
     if isinstance(output, str | Path):
         output = Path(output)
         check_output_path(output, OUTPUT_SUFFIXES, inputs=(path,), force=force, verb="fuse")
@@ -306,36 +306,19 @@ def read_file_scores(
     )
     rule = make_fuse_rule(options)
     score_file = open_score_file(source)
-    score_table = None
+    score_table: ScoreTable | None
     if score_file is None:
-        limits = {}
-        for name in (*options.low_quality, *options.global_quality):
-            remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
-            limits[name] = ScoreLimits(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
-        for name, (low, high) in options.domain.items():
-            allowed = f"in [{low:g}, {high:g}], the scale that `domain` gives"
-            limits[name] = ScoreLimits(low, high, allowed, "Repair the cell or the scale.")
-        table = read_table(source, columns)
         layout = find_layout(
-            table, columns, limits=limits, any_order=any_order, whole_batches=not is_local(rule)
+            read_table(source, columns),
+            columns,
+            limits=_find_limits(options),
+            any_order=any_order,
+            whole_batches=not is_local(rule),
         )
-        check_changes(_OWNER, changes, layout.names)
-        gates = {*options.global_quality, *options.low_quality}
-        if gates == set(layout.names):
-            remedy = "Keep one to rank by."
-            raise InvalidInput(_OWNER, "the gate", "on some of the criteria", "all of them", remedy)
-        # A gate reads 1 as clean. Reversing the scores, or ignoring the direction, would surprise the user either way.
-        for name in options.lower:
-            if name in gates:
-                allowed = "of criteria other than those that the gate reads (1 = clean)"
-                remedy = "Reverse its scores: 1 − s."
-                raise InvalidInput(_OWNER, "lower", allowed, repr(name), remedy)
-        criteria_of = {}
-        for name in layout.names:
-            fields = {"domain": UNIT, **changes.get(name, {})}
-            criteria_of[name] = CriterionData(name, **fields)
+        criteria_of = _make_criteria(layout.names, options, changes)
+        score_table = None
         if layout.scores_MK is None:
-            required = [name for name in layout.names if name in gates]
+            required = [name for name, c in criteria_of.items() if c.layer in _GATE_LAYERS]
             score_table = make_plain_score_table(layout, criteria_of, required)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
@@ -366,6 +349,41 @@ def read_file_scores(
         score_table=score_table,
         has_rubrics=score_file is not None,
     )
+
+
+def _find_limits(options: FuseOptions) -> dict[str, ScoreLimits]:
+    """Return the ranges that scores of a plain table must lie in, by criterion: its `domain`, or [0, 1] for a gate."""
+    limits = {}
+    for name in (*options.low_quality, *options.global_quality):
+        remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
+        limits[name] = ScoreLimits(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
+    for name, (low, high) in options.domain.items():
+        allowed = f"in [{low:g}, {high:g}], the scale that `domain` gives"
+        limits[name] = ScoreLimits(low, high, allowed, "Repair the cell or the scale.")
+    return limits
+
+
+def _make_criteria(
+    names: Sequence[str], options: FuseOptions, changes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, CriterionData]:
+    """Return the criteria of a plain table, which its options describe; changes: from `collect_criterion_changes`.
+
+    Raises InvalidInput for options that contradict each other, and UnknownName for a criterion that is not in `names`.
+    """
+    check_changes(_OWNER, changes, names)
+    gates = {*options.global_quality, *options.low_quality}
+    if gates == set(names):
+        remedy = "Keep one to rank by."
+        raise InvalidInput(_OWNER, "the gate", "on some of the criteria", "all of them", remedy)
+    # A gate reads 1 as clean. Reversing the scores, or ignoring the direction, would surprise the user either way.
+    for name in options.lower:
+        if name in gates:
+            allowed = "of criteria other than those that the gate reads (1 = clean)"
+            remedy = "Reverse its scores: 1 − s."
+            raise InvalidInput(_OWNER, "lower", allowed, repr(name), remedy)
+    return {
+        name: CriterionData(name, **{"domain": UNIT, **changes.get(name, {})}) for name in names
+    }
 
 
 def _check_margin(
@@ -430,7 +448,6 @@ class FileScores:
         group: the number of a group, which is then the only one, without the criteria of other groups.
         """
         layout = self.layout
-        options = self.options
         batches = [np.arange(len(layout.group_labels))]  # the numbers of the groups in each batch
         if group is not None:
             batches = [np.array([group])]
@@ -442,42 +459,46 @@ class FileScores:
         for groups in batches:
             if self.score_table is not None:
                 yield from self._make_rubric_batches(groups, by_rubric=group is not None)
-                continue
-            rows = layout.order
-            starts = layout.starts
-            labels = layout.group_labels
-            if len(groups) < len(labels):
-                rows = np.concatenate([layout.group_rows[g] for g in groups])
-                starts = np.concatenate([[0], np.diff(starts)[groups].cumsum()])
-                labels = tuple(labels[g] for g in groups)
-            gate_names = (*options.global_quality, *options.low_quality)
-            gates = [self.criteria[name] for name in gate_names]
-            ranked = []
-            for criterion in self.criteria.values():
-                is_penalty = criterion.layer == "low_quality" and options.penalties == "rank"
-                if criterion.layer == "quality" or is_penalty:
-                    ranked.append(criterion)
-            if group is not None:
-                scored_names = layout.find_scored_names(rows)
-                # If only gates have scores, nothing would be left to rank by.
-                if not set(scored_names) <= set(self.gates):
-                    ranked = [c for c in ranked if c.name in (*scored_names, *self.gates)]
-            batch = ScoreBatch(
-                scores_MK=layout.select_scores(rows, [c.name for c in ranked]),
-                starts=starts,
-                criteria=tuple(ranked),
-                weights_NK=np.array([[c.weight for c in ranked]], dtype=float),
-                margins_NK=np.array([[c.margin for c in ranked]], dtype=float),
-                given_labels=labels,
-                gate_criteria=tuple(gates),
-                has_declared_domains=False,
-            )
-            if gates:
-                batch.gates_MC = layout.select_scores(rows, gate_names)
-            if layout.attributes_MD is not None:
-                batch.attributes_MD = layout.attributes_MD[rows]
-                batch.attribute_names = options.attribute_names
-            yield rows, batch
+            else:
+                yield self._make_plain_batch(groups, scored_only=group is not None)
+
+    def _make_plain_batch(self, groups: np.ndarray, scored_only: bool) -> RowBatch:
+        """Return one batch of some groups of a table whose groups all have the same criteria.
+
+        scored_only: leave out the ranked criteria on which these groups have no score.
+        """
+        layout = self.layout
+        rows = layout.order
+        starts = layout.starts
+        labels = layout.group_labels
+        if len(groups) < len(labels):
+            rows = np.concatenate([layout.group_rows[g] for g in groups])
+            starts = np.concatenate([[0], np.diff(starts)[groups].cumsum()])
+            labels = tuple(labels[g] for g in groups)
+        gate_names = (*self.options.global_quality, *self.options.low_quality)
+        ranked_names = list(self.ranked_names)
+        if scored_only:
+            # Gates stay, as every group has them. If there are scores on gates alone, all criteria stay, because a
+            # batch needs one to rank by.
+            scored_names = layout.find_scored_names(rows)
+            if not set(scored_names) <= set(self.gates):
+                ranked_names = [n for n in ranked_names if n in scored_names or n in self.gates]
+        ranked = [self.criteria[name] for name in ranked_names]
+        attributes_MD = layout.attributes_MD
+        batch = ScoreBatch(
+            scores_MK=layout.select_scores(rows, ranked_names),
+            starts=starts,
+            criteria=tuple(ranked),
+            weights_NK=np.array([[c.weight for c in ranked]], dtype=float),
+            margins_NK=np.array([[c.margin for c in ranked]], dtype=float),
+            given_labels=labels,
+            gates_MC=layout.select_scores(rows, gate_names) if gate_names else None,
+            gate_criteria=tuple(self.criteria[name] for name in gate_names),
+            attributes_MD=None if attributes_MD is None else attributes_MD[rows],
+            attribute_names=() if attributes_MD is None else self.options.attribute_names,
+            has_declared_domains=False,
+        )
+        return rows, batch
 
     def _make_rubric_batches(self, groups: np.ndarray, by_rubric: bool) -> Iterator[RowBatch]:
         """Yield batches of some groups of the score table: one for all, or one per rubric if `by_rubric`.
@@ -497,9 +518,9 @@ class FileScores:
             # A batch needs a ranked criterion, even one without any score.
             if names.isdisjoint(self.ranked_names):
                 names |= set(self.ranked_names[:1])
-            attributes = self.layout.attributes_MD
+            attributes_MD = self.layout.attributes_MD
             batch = batch_table.batch(
-                attributes=None if attributes is None else attributes[rows],
+                attributes=None if attributes_MD is None else attributes_MD[rows],
                 attribute_names=self.options.attribute_names,
                 # In the order of the whole file: sums then do not depend on which groups share the batch.
                 columns=[criterion for name, criterion in self.criteria.items() if name in names],
