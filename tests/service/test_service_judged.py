@@ -94,6 +94,23 @@ def test_judges_that_compare_see_the_whole_group(tmp_path):
         assert len(server.completions) == 1
 
 
+def test_a_late_sample_adds_only_its_own_calls_to_the_metrics(tmp_path):
+    with Server(verdict) as server:
+        options = {"rubric": RUBRIC, "judges": judges(server), "deadline": 0.5}
+        with serving(tmp_path, **options) as served:
+
+            async def main():
+                async with aiohttp.ClientSession() as session:
+                    bodies = [{"prompt": "p", "response": text, "label": ""} for text in SAID]
+                    await asyncio.gather(*(slime(session, served.url, body) for body in bodies[:3]))
+                    await slime(session, served.url, bodies[3])
+
+            asyncio.run(main())
+            metrics = served.call("/metrics")[1]
+        assert len(server.completions) == 4
+    assert "rubrank_judge_calls_total 4.0" in metrics
+
+
 @pytest.mark.slow
 def test_pairs_are_judged_before_all_siblings_come_and_none_twice(tmp_path):
     def better(asked):

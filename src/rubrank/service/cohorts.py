@@ -401,12 +401,18 @@ class Cohorts:
         """Let a caller score the group. late: only its own sample is answered."""
         first = cohort.first
         rollouts = [member.rollout for member in cohort.members]
+        graded = []
+        for member in cohort.members:
+            scores = member.graded
+            if scores is not None and member.answer is not None:
+                scores = scores.drop_cost()  # counted when this sample was answered
+            graded.append(scores)
         work = GroupWork(
             caller_id=caller_id,
             group=Group.model_construct(
                 id=first.group_name, rollouts=tuple(rollouts), rubric=first.rubric
             ),
-            graded=tuple(member.graded for member in cohort.members),
+            graded=tuple(graded),
             step=first.step,
             train=first.train and not late,
             size=first.group_size,

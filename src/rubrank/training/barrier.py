@@ -446,9 +446,7 @@ class ArrivingGroup:
         parts = []
         for task in tasks:
             part = task.result()
-            if part.judging is not None and task in self._counted_tasks:
-                part = replace(part, judging=replace(part.judging, account=Account()))
-            parts.append(part)
+            parts.append(part.drop_cost() if task in self._counted_tasks else part)
         self._counted_tasks.update(tasks)
         graded = await merge_rollouts(self._engine, group, parts, self._pairs, slots)
         hidden = 0.0

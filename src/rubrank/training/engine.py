@@ -145,6 +145,12 @@ class Graded:
         hidden = max((part.hidden for part in parts), default=0.0)
         return cls(groups, judging, seconds, hidden)
 
+    def drop_cost(self) -> Graded:
+        """Return the same scores without what their judge calls cost, because that has been counted."""
+        if self.judging is None:
+            return self
+        return replace(self, judging=replace(self.judging, account=Account()))
+
 
 @dataclass(frozen=True, eq=False)
 class StepRewards:
