@@ -110,7 +110,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Commit all waiting requests, and close the file."""
+        """Commit all waiting requests, and close the file. Nothing more can be written; `read` opens it again."""
         with self._thread_lock:
             self._closed = True
             thread = self._thread
@@ -139,7 +139,11 @@ class Store:
             await asyncio.sleep(_LOCK_RETRY)
 
     def _read_once(self, sql: str, values: Sequence[Any]) -> list[Any]:
-        """Return all rows of a query; in a new file if this one turns out to be damaged."""
+        """Return all rows of a query; in a new file if this one turns out to be damaged.
+
+        Raises "database is locked" at once if another process is repairing or creating the file. Waiting here would
+        block a fork, which needs the lock that is held here, and the event loop of `read_async`.
+        """
         try:
             with self._read_lock:
                 reader = self._reader
@@ -151,13 +155,19 @@ class Store:
             if not self._replace_if_damaged(error, reader):
                 raise
         with self._read_lock:
-            assert self._reader is not None
+            if self._reader is None:  # another thread could not open the new file yet
+                self._reader = self._open_or_replace()
             return self._reader.execute(sql, values).fetchall()
 
     # -------------------------------------------------------------------------------------------------- writing
 
     def write(self, request: Request) -> Future[Any]:
-        """Run a request in the writer thread; the future is done when its transaction is committed."""
+        """Run a request in the writer thread; the future is done when its transaction is committed.
+
+        Raises RuntimeError if the store is closed or read-only.
+        """
+        if self.read_only:
+            raise RuntimeError(f"{self.path} is open for reading only")
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()  # from here on, cancelling has no effect
         with self._thread_lock:
@@ -213,7 +223,8 @@ class Store:
         try:
             return _retry_while_locked(lambda: self._commit_once(requests))
         except sqlite3.DatabaseError as error:
-            if not self._replace_if_damaged(error, self._writer):
+            damage = error
+            if not _retry_while_locked(lambda: self._replace_if_damaged(damage, self._writer)):
                 raise
         return _retry_while_locked(lambda: self._commit_once(requests))
 
@@ -239,12 +250,12 @@ class Store:
     # -------------------------------------------------------------------------------------------------- the file
 
     def _open_or_replace(self) -> sqlite3.Connection:
-        """Open the file; if it is damaged, rename it and open a new one."""
+        """Open the file; if it is damaged, rename it and open a new one. Raises "database is locked" at once."""
         if self.read_only:
             return self._open_read_only()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return _retry_while_locked(self._open)
+            return self._open()
         except sqlite3.DatabaseError as error:
             if not is_damaged(self.path, error):
                 raise
@@ -295,18 +306,26 @@ class Store:
             raise sqlite3.DatabaseError("it belongs to another program or another version")
 
     def _replace_if_damaged(
-        self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None
+        self, error: sqlite3.DatabaseError, failed_connection: sqlite3.Connection | None
     ) -> bool:
-        """Replace the file if it is damaged; return whether it was. failed: the connection that raised the error."""
+        """Replace the file if it is damaged; return whether it was.
+
+        failed_connection: raised the error; None if the file could not even be opened.
+        """
         if self.read_only or not is_damaged(self.path, error):
             return False
         with self._write_lock, self._read_lock:
-            if failed is not None and failed not in (self._reader, self._writer):
+            connections = (self._reader, self._writer)
+            if failed_connection is not None and failed_connection not in connections:
                 return True  # another thread has replaced the file
             # If the path is another file by now, another process has replaced the damaged one already.
             replaced_elsewhere = os.stat(self.path).st_ino != self._inode
             self._close_connections()
-            self._reader = self._open_or_replace() if replaced_elsewhere else self._replace_file()
+            if failed_connection is None or replaced_elsewhere:
+                # The file may be whole by now: only opening it shows whether it must be replaced.
+                self._reader = self._open_or_replace()
+            else:
+                self._reader = self._replace_file()
         return True
 
     def _replace_file(self) -> sqlite3.Connection:

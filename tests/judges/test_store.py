@@ -132,6 +132,25 @@ def test_an_event_loop_goes_on_while_a_query_waits_for_a_lock(tmp_path, store):
     other.close()
 
 
+def test_an_event_loop_goes_on_while_a_locked_file_is_opened(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(store_module, "LOCK_TIMEOUT", 5.0)
+    store.close()  # the next query opens the file
+    other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def read_and_unlock():
+        reading = asyncio.create_task(store.read_async("SELECT name FROM entries"))
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        assert not reading.done()
+        other.execute("COMMIT")
+        return await asyncio.wait_for(reading, 30)
+
+    assert asyncio.run(read_and_unlock()) == []
+    other.close()
+    store.close()
+
+
 def test_a_query_in_an_event_loop_gives_up_after_the_timeout(tmp_path, store, monkeypatch):
     monkeypatch.setattr(store_module, "LOCK_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
@@ -164,6 +183,32 @@ def test_damage_found_while_writing_starts_a_new_file(tmp_path, caplog):
         assert "new" in names(store)
     assert recovered == ["s.sqlite.damaged"]
     assert "renamed to s.sqlite.damaged" in caplog.text
+
+
+def test_a_file_that_was_replaced_in_the_meantime_is_not_renamed(tmp_path, monkeypatch):
+    connect = sqlite3.connect
+    errors = [sqlite3.DatabaseError("database disk image is malformed")]
+
+    def connect_to_damaged_file_once(*arguments, **options):
+        if errors:
+            raise errors.pop()
+        return connect(*arguments, **options)
+
+    with open_store(tmp_path / "s.sqlite") as store:
+        monkeypatch.setattr(sqlite3, "connect", connect_to_damaged_file_once)
+        store.write(insert("a")).result()
+        assert not errors
+        assert names(store) == ["a"]
+    assert not list(tmp_path.glob("*.damaged*"))
+
+
+def test_a_store_for_reading_refuses_writes(tmp_path):
+    path = tmp_path / "s.sqlite"
+    open_store(path).close()
+    with open_store(path, read_only=True) as store, pytest.raises(RuntimeError, match="for reading only"):
+        store.write(insert("a"))
+    with open_store(path) as store:
+        assert names(store) == []
 
 
 def test_a_file_of_another_version_is_refused(tmp_path):
