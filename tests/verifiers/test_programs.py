@@ -121,6 +121,13 @@ def test_programs_that_misbehave_get_nothing(code, why):
 
 
 @pytest.mark.usefixtures("isolated")
+def test_a_process_left_in_the_background_does_not_keep_the_program_from_passing():
+    tests = [{"input": "1 2", "output": "3"}]
+    found = verdict("CodePasses", "```bash\nsleep 60 &\nread a b\necho $((a + b))\n```", {"tests": tests, "seconds": 5})
+    assert found.value == 1, found.reason
+
+
+@pytest.mark.usefixtures("isolated")
 def test_a_checker_that_fails_is_missing():
     params = {"tests": [{"output": "2"}], "checker": "1 / 0"}
     assert verdict("CodePasses", "```python\nprint(2)\n```", params).value is None

@@ -14,6 +14,7 @@ from cases import folded, open_to_everybody
 
 from rubrank.errors import InvalidInput
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.inside import kernel, launcher
 from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, Result, SandboxFailed, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
@@ -443,3 +444,15 @@ def test_an_interrupted_caller_takes_the_run_along():
 def test_a_signal_without_a_name_is_named_by_its_number():
     assert Result("signal", -40, b"", b"", 1.0).why == "killed by signal 40"
     assert Result("signal", -9, b"", b"", 1.0).why == "killed by SIGKILL"
+
+
+def test_a_view_on_an_unknown_processor_is_an_error_that_the_launcher_reports(monkeypatch):
+    monkeypatch.setattr(kernel, "find_machine", lambda: None)
+    with pytest.raises(OSError, match=r"system calls of .* are not known"):
+        kernel.build_view({})
+
+
+def test_a_command_that_is_killed_before_it_starts_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(launcher, "become_command", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(ChildProcessError, match="prog: killed before it started"):
+        launcher.start_command({"command": ["prog"]}, [])

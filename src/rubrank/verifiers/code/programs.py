@@ -121,7 +121,7 @@ class ProgramTest(BaseModel):
 _TESTS: TypeAdapter[list[ProgramTest]] = TypeAdapter(list[ProgramTest])
 
 
-@verifier("CodePasses", family="code", domain=UNIT, cost="process")
+@verifier("CodePasses", family="code", domain=UNIT, version=2, cost="process")
 def code_passes(
     rollout: Rollout,
     *,

@@ -27,8 +27,13 @@ _MOST_OUTPUT = 1 << 20  # bytes kept of an output
 
 def run_command(command: list[str], text: str, seconds: float) -> dict[str, Any]:
     """Run a command on an input. Returns its exit code (None if the time was up) and what it wrote."""
-    # Files instead of pipes: a program that neither reads its input nor ends cannot block us.
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
+    # Files instead of pipes: a program that neither reads its input nor ends cannot block us, nor can processes that it
+    # leaves behind with its outputs open.
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
         stdin.write(text.encode("utf-8", "surrogatepass"))
         stdin.seek(0)
         start = time.monotonic()
@@ -36,24 +41,24 @@ def run_command(command: list[str], text: str, seconds: float) -> dict[str, Any]
             command,
             stdin=stdin,
             stdout=stdout,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             start_new_session=True,
             preexec_fn=install_signal_filter,
         )
         code: int | None = None
-        stderr = b""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            stderr = process.communicate(timeout=seconds)[1]
-            code = process.returncode
+            code = process.wait(timeout=seconds)
         kill_group(process.pid)
         process.wait()
-        if len(stderr) > 2000:
-            stderr = stderr[:1000] + b" ... " + stderr[-1000:]
         stdout.seek(0)
+        stderr.seek(0)
+        errors = stderr.read()
+        if len(errors) > 2000:
+            errors = errors[:1000] + b" ... " + errors[-1000:]
         return {
             "code": code,
             "out": stdout.read(_MOST_OUTPUT).decode("utf-8", "replace"),
-            "err": stderr.decode("utf-8", "replace"),
+            "err": errors.decode("utf-8", "replace"),
             "seconds": time.monotonic() - start,
         }
 

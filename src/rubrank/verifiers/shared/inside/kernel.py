@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
-PR_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 # The kernel's names of architectures (AUDIT_ARCH_…).
 ARCH_X86_64 = 0xC000003E
@@ -132,6 +132,8 @@ def drop_everything() -> None:
     if processor is not None:
         version_3 = struct.pack("=Ii", 0x20080522, 0)
         empty_sets = bytes(24)
+        # The result does not matter: a system call filter around us may refuse this, but a program that is not started
+        # by root gets no capabilities anyway.
         libc.syscall(processor.calls["capset"], version_3, empty_sets)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)
@@ -241,10 +243,10 @@ _NOEXEC = 8
 _BIND = 4096
 _REC = 16384
 _PRIVATE = 1 << 18
-# Flags of mount_setattr(2) and umount2(2).
+# For mount_setattr(2): a descriptor that stands for the working directory, and a flag.
 _FDCWD = -100
 _RECURSIVE = 0x8000
-_DETACH = 2
+_DETACH = 2  # a flag of umount2(2)
 CPUS = "/sys/devices/system/cpu"  # how many processors there are
 # Files of /proc in which the kernel tells everybody about the machine, and which no program needs.
 _MASKED = "cmdline config.gz diskstats kallsyms key-users keys modules partitions timer_list"
@@ -263,7 +265,7 @@ def become_user(uid: int) -> None:
 
 
 def enter_namespaces(header: dict[str, Any]) -> list[str]:
-    """Enter new namespaces, as root or else through a user namespace. Returns the walls that this gives, or [].
+    """Enter new namespaces, as root or else through a user namespace. Returns the mechanisms that this gives, or [].
 
     header["namespaces"] is "best" (try both ways), "user" (only a user namespace), "none", or "given" (bubblewrap made
     the namespaces before it started us).
@@ -290,6 +292,7 @@ def enter_namespaces(header: dict[str, Any]) -> list[str]:
 
 
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount a file system of this kind, or bind a path; `data` are its options. Raises OSError if that fails."""
     arguments = (
         source.encode(),
         target.encode(),
@@ -306,6 +309,9 @@ def build_view(header: dict[str, Any]) -> list[str]:
     Nothing else of the machine can be seen, not even that it exists. Returns ["files"], and also "proc" if there is a
     /proc that shows our processes only. Raises OSError if the view cannot be built.
     """
+    processor = find_machine()
+    if processor is None:
+        raise OSError(f"the system calls of {platform.machine()} are not known")
     with contextlib.suppress(OSError):
         _mount("none", "/", "", _REC | _PRIVATE)
     root = header["directory"]  # an empty folder; the new root is built on it
@@ -321,8 +327,6 @@ def build_view(header: dict[str, Any]) -> list[str]:
         for path in ("/dev/shm", header["directory"]):
             _mount("tmpfs", root + path, "tmpfs", _NOSUID | _NODEV, options)
         has_own_proc = _mount_proc(f"{root}/proc")
-        processor = find_machine()
-        assert processor is not None
         os.chdir(root)
         # The old root is mounted over the new one, and then removed from there: no folder is needed for it.
         check_result(libc.syscall(processor.calls["pivot_root"], b".", b"."), "pivot_root")

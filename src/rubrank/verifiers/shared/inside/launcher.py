@@ -6,12 +6,30 @@
 
 Without a PID namespace, the launcher is init itself.
 
-Standard input is a JSON header. It names the file descriptors of the command's input and of the report, which is JSON;
-the command can read neither the header nor the report.
+Standard input is a JSON header, which the command cannot read:
 
-`walls` is the list of mechanisms that are in place. Each step below adds to it: "root", "user" or "bubblewrap" (who
-made the namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls". `WALLS` are the four things
-that must be walled off; several mechanisms can do it (see `find_open_walls`).
+    command, environment    the program with its arguments; its environment variables
+    directory               its working directory, an empty folder
+    files                   what to write there: contents by name, in which characters 0 to 255 stand for bytes
+    stdin                   descriptor of the command's input
+    channel                 descriptors that the command gets as 3, 4, …
+    report                  descriptor to which the report is written, as JSON; the command does not get it
+    caller                  process id of the caller, without whom the run must not go on
+    uid                     user id to change to, which owns nothing else; None unless the caller is root
+    owner, group            ids that own the working directory if it is in memory
+    read                    paths that the command can read
+    seconds                 wall-clock time
+    disk                    bytes of files in memory
+    limits                  limits of the kernel, by their names without RLIMIT_: {"CPU": 10, …}
+    namespaces              who makes them: "best", "user", "none" or "given" (see `enter_namespaces`)
+    landlock                the highest version of Landlock to use; 0 for none
+    filter                  are system call filters installed?
+    allow                   walls that may be open
+    trusted                 is the command our own program (see `SIGNAL_FILTER`)?
+
+`WALLS` are the four things that must be walled off. Several mechanisms can do it (see `find_open_walls`), and the list
+`mechanisms` holds those that are in place. Each step below adds to it: "root", "user" or "bubblewrap" (who made the
+namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls". The report calls this list "walls".
 """
 
 from __future__ import annotations
@@ -35,8 +53,8 @@ from rubrank.verifiers.shared.inside.filters import (
 )
 from rubrank.verifiers.shared.inside.kernel import (
     FIRST_WITH_TRUNCATION,
+    PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
-    PR_SUBREAPER,
     become_user,
     build_view,
     drop_everything,
@@ -90,7 +108,7 @@ def set_limits(limits: dict[str, int]) -> None:
 # --- the walls around the command ---------------------------------------------------------------------------------
 
 
-def start_command(header: dict[str, Any], walls: list[str]) -> int:
+def start_command(header: dict[str, Any], mechanisms: list[str]) -> int:
     """Fork the command into a new session. Returns its process id; errors before its start are raised here."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -98,7 +116,7 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
         # From 10 on, because 3, 4, … become the command's descriptors.
         writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)
         try:
-            become_command(header, walls, writer)
+            become_command(header, mechanisms, writer)
         except WallsOpen as error:
             os.write(writer, json.dumps({"open": list(error.args)}).encode() + b"\n")
         except BaseException as error:
@@ -115,11 +133,13 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
         raise WallsOpen(*status["open"])
     if "error" in status:
         raise ChildProcessError(status["error"])
-    walls += status["walls"]
+    if "mechanisms" not in status:
+        raise ChildProcessError(f"{header['command'][0]}: killed before it started")
+    mechanisms += status["mechanisms"]
     return pid
 
 
-def become_command(header: dict[str, Any], walls: list[str], writer: int) -> None:
+def become_command(header: dict[str, Any], mechanisms: list[str], writer: int) -> None:
     """Set session, signals and limits, build the last walls, and execute the command. Called in the new process."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -127,12 +147,12 @@ def become_command(header: dict[str, Any], walls: list[str], writer: int) -> Non
         signal.signal(number, signal.SIG_DFL)
     set_limits(header["limits"])
     environment = dict(header["environment"])
-    new_walls = restrict_itself(header, walls, environment)
-    open_walls = find_open_walls(header, [*walls, *new_walls])
+    new_mechanisms = restrict_itself(header, mechanisms, environment)
+    open_walls = find_open_walls(header, [*mechanisms, *new_mechanisms])
     refused = [wall for wall in open_walls if wall not in header["allow"]]
     if refused:
         raise WallsOpen(*refused)
-    os.write(writer, json.dumps({"walls": new_walls}).encode() + b"\n")
+    os.write(writer, json.dumps({"mechanisms": new_mechanisms}).encode() + b"\n")
     # The command's descriptors become 3, 4, …. Copy all of them to numbers from 10 on first, so that dup2 overwrites
     # none that is still needed. The copies close at exec.
     channel = [
@@ -144,55 +164,56 @@ def become_command(header: dict[str, Any], walls: list[str], writer: int) -> Non
 
 
 def restrict_itself(
-    header: dict[str, Any], walls: list[str], environment: dict[str, str]
+    header: dict[str, Any], mechanisms: list[str], environment: dict[str, str]
 ) -> list[str]:
     """Apply the mechanisms that need no namespace, Landlock and system call filters. Returns those that worked.
 
     For a trusted command, the filter of signals goes to `environment` instead (see SIGNAL_FILTER).
     """
-    new_walls: list[str] = []
+    new_mechanisms: list[str] = []
     processor = find_machine()
     if processor is None:
-        return new_walls
+        return new_mechanisms
     has_own_user = header["uid"] is not None
     confines_signals = False
     landlock_version = min(read_landlock_version(), header["landlock"])
     if landlock_version:
         writable = [header["directory"]]
-        if "files" in walls:
+        if "files" in mechanisms:
             writable.append("/dev/shm")
         readable = list(header["read"])
-        if "proc" in walls:
+        if "proc" in mechanisms:
             readable.append("/proc")
         confines_signals = restrict_by_landlock(landlock_version, writable, readable)
-        new_walls.append("landlock")
+        new_mechanisms.append("landlock")
     if not header["filter"]:
-        return new_walls
-    if not has_own_user and "pids" not in walls:
+        return new_mechanisms
+    # No filter is needed for a user id of its own: the kernel does not let it reach processes and files of other users.
+    if not has_own_user and "pids" not in mechanisms:
         signal_filter = build_signal_filter(processor)
         if confines_signals:
-            new_walls.append("signals")
+            new_mechanisms.append("signals")
         elif header["trusted"]:
             environment[SIGNAL_FILTER] = signal_filter.hex()
-            new_walls.append("signals")
+            new_mechanisms.append("signals")
         elif install(signal_filter):
-            new_walls.append("signals")
-    if not has_own_user and not {"pids", "files"} <= set(walls):
+            new_mechanisms.append("signals")
+    if not has_own_user and not {"pids", "files"} <= set(mechanisms):
         content_is_safe = landlock_version >= FIRST_WITH_TRUNCATION
         install(build_own_user_filter(processor, protect_content=not content_is_safe))
     if install(build_main_filter(processor)):
-        new_walls.append("calls")
-    return new_walls
+        new_mechanisms.append("calls")
+    return new_mechanisms
 
 
-def find_open_walls(header: dict[str, Any], walls: list[str]) -> list[str]:
+def find_open_walls(header: dict[str, Any], mechanisms: list[str]) -> list[str]:
     """Return the walls that no mechanism provides."""
     has_own_user = header["uid"] is not None
     closed = {
-        "network": "network" in walls or "calls" in walls,
-        "signals": has_own_user or "pids" in walls or "signals" in walls,
-        "memory": has_own_user or "proc" in walls or "landlock" in walls,
-        "files": has_own_user or "files" in walls or "landlock" in walls,
+        "network": "network" in mechanisms or "calls" in mechanisms,
+        "signals": has_own_user or "pids" in mechanisms or "signals" in mechanisms,
+        "memory": has_own_user or "proc" in mechanisms or "landlock" in mechanisms,
+        "files": has_own_user or "files" in mechanisms or "landlock" in mechanisms,
     }
     return [wall for wall in WALLS if not closed[wall]]
 
@@ -200,14 +221,14 @@ def find_open_walls(header: dict[str, Any], walls: list[str]) -> list[str]:
 # --- the run ------------------------------------------------------------------------------------------------------
 
 
-def count_other_processes(walls: list[str]) -> int:
+def count_other_processes(mechanisms: list[str]) -> int:
     """Count the processes and threads that count towards the same limit on processes as the command.
 
     The kernel counts all processes of a user. From Linux 5.14 on, it counts each user namespace for itself.
     """
     first_parts = platform.release().replace("-", ".").split(".")[:2]  # "6.1.0-18-amd64" → 6, 1
     kernel = tuple(int(part) for part in first_parts if part.isdigit())
-    if sys.platform != "linux" or ("user" in walls and kernel >= (5, 14)):
+    if sys.platform != "linux" or ("user" in mechanisms and kernel >= (5, 14)):
         return 0
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -256,13 +277,13 @@ def find_descendants() -> set[int]:
     return descendants
 
 
-def kill_descendants(walls: list[str]) -> None:
+def kill_descendants(mechanisms: list[str]) -> None:
     """Kill every process that the command left. In a PID namespace the kernel does that when we end.
 
     All processes are stopped before any is killed: a fork bomb would replace processes that are killed one by one, but
     stopped processes cannot fork.
     """
-    if "pids" in walls:
+    if "pids" in mechanisms:
         return
     for _ in range(50):  # a limit, because a process that hangs in the kernel may never end
         stopped: set[int] = set()
@@ -285,33 +306,35 @@ def send_signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def run_init(header: dict[str, Any], walls: list[str]) -> None:
+def run_init(header: dict[str, Any], mechanisms: list[str]) -> None:
     """Finish the walls, give up privileges, run the command, and report."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGTERM])
     if header["uid"] is None:
-        header["limits"]["NPROC"] += count_other_processes(walls)
-        if "user" in walls:
+        header["limits"]["NPROC"] += count_other_processes(mechanisms)
+        if "user" in mechanisms:
             header["limits"]["NPROC"] += 1  # the launcher counts, too
-    # Mounts need namespaces. Bubblewrap has built the view already.
-    if walls and "files" not in walls:
+    # Mounts need namespaces, which are the only mechanisms so far. Bubblewrap has built the view already.
+    has_namespaces = bool(mechanisms)
+    if has_namespaces and "files" not in mechanisms:
         try:
-            walls += build_view(header)
+            mechanisms += build_view(header)
         except OSError as error:
-            walls.append(f"no view of the files ({error})")  # the report shows why
-    if "root" in walls and header["uid"] is not None:
+            # Not a mechanism, but the report has no other place to say why "files" is missing.
+            mechanisms.append(f"no view of the files ({error})")
+    if "root" in mechanisms and header["uid"] is not None:
         become_user(header["uid"])
     if sys.platform == "linux":
-        prctl(PR_SUBREAPER, 1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         drop_everything()
-        end_with_parent("pids" in walls, header)  # only now: a change of user resets it
+        end_with_parent("pids" in mechanisms, header)  # only now: a change of user resets it
     write_files(header["directory"], header["files"])
-    pid = start_command(header, walls)
+    pid = start_command(header, mechanisms)
     for descriptor in header["channel"]:
         os.close(descriptor)
     outcome = wait_for_command(pid, header["seconds"])
-    kill_descendants(walls)
+    kill_descendants(mechanisms)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    send_report(header, {**outcome, "walls": walls, "cpu": used.ru_utime + used.ru_stime})
+    send_report(header, {**outcome, "walls": mechanisms, "cpu": used.ru_utime + used.ru_stime})
 
 
 def end_with_parent(in_namespace: bool, header: dict[str, Any]) -> None:
@@ -334,14 +357,14 @@ def main() -> None:
     for descriptor in (header["report"], *header["channel"]):
         os.set_inheritable(descriptor, False)
     try:
-        walls = enter_namespaces(header)
-        if "pids" not in walls or "bubblewrap" in walls:
-            run_init(header, walls)
+        mechanisms = enter_namespaces(header)
+        if "pids" not in mechanisms or "bubblewrap" in mechanisms:
+            run_init(header, mechanisms)
             os._exit(0)
         # Only a child is inside the new PID namespace.
         pid = os.fork()
         if pid == 0:
-            run_init(header, walls)
+            run_init(header, mechanisms)
             os._exit(0)
         # If we are told to stop, kill init. The kernel then kills the rest of the namespace before waitpid returns.
         signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
