@@ -10,7 +10,8 @@ import pytest
 from judges.scripted import CRITERION, LOST, Scripted, Slow, group, judge, names, said
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.judges.judge import Call, Judge, Judges, Reply
+from rubrank.judges.client.usage import Account
+from rubrank.judges.judge import Call, Judge, Judges, Judgment, Reply
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
@@ -200,6 +201,13 @@ def test_bias_and_disagreement_over_all_groups() -> None:
     judgments = run(groups, Scripted(lambda shown: said("A" if "a" in shown else "tie")), judges)
     assert judgments.first_win_rate == {"Clear": ((2 + 3) / 8, 8)}
     assert judgments.disagreement == {"Clear": 0.5}
+
+
+def test_a_group_with_nothing_to_compare_hides_no_failure() -> None:
+    compared = Judgment(outcomes={"Clear": np.full((2, 2), np.nan)}, missing={"Clear": ["timeout"]}, asked=1, lost=1)
+    alone = Judgment(outcomes={"Clear": np.full((1, 1), np.nan)})
+    assert Judgments((compared, alone), Account()).missing_throughout == {"Clear": "timeout"}
+    assert Judgments((alone,), Account()).missing_throughout == {}
 
 
 def test_account_counts_what_was_spent() -> None:

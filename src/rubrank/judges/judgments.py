@@ -5,6 +5,10 @@
     judgments.provenance                                           for an audit: positions, replies, usage
 
 `step.py` makes them.
+
+Position bias is kept as (wins, comparisons), which can be added up, in `Judgment.first_wins` and as `positions` in a
+file of scores. It is shown as (share, comparisons) by `first_win_rate`. The word `missing` means a share in
+`Judgments`, the reasons by criterion in `Judgment`, and a count in `spent`, whose keys are those of the file.
 """
 
 from __future__ import annotations
@@ -115,12 +119,13 @@ class Judgments:
 
     @cached_property
     def reasons(self) -> Counter[str]:
-        """Why answers are missing, up to the first colon, and how often; `lost` in all."""
+        """Why answers are missing, up to the first colon, and how often. The counts add up to `lost`."""
         reasons: list[str] = []
         for judgment in self.groups:
             reasons += [
                 verdict.reason for verdict in judgment.verdicts.values() if verdict.value is None
             ]
+            # Comparisons, and answers of members of a panel.
             for criterion_reasons in judgment.missing.values():
                 reasons += criterion_reasons
         return Counter(shorten(reason.partition(":")[0], 80) for reason in reasons)
@@ -137,8 +142,7 @@ class Judgments:
             )
             if digests:
                 replies[group] = tuple(digests[:_REPLIES_PER_GROUP])
-        positions = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
-        return Provenance(positions, replies, self.spent)
+        return Provenance(self._add_up_first_wins(), replies, self.spent)
 
     @property
     def spent(self) -> dict[str, Any]:
@@ -167,10 +171,12 @@ class Judgments:
                 else:
                     answered.add(name)
             for name, outcomes in judgment.outcomes.items():
-                if judgment.missing.get(name) and np.isnan(outcomes).all():
-                    reasons.setdefault(name, judgment.missing[name][0])
-                else:
+                if not np.isnan(outcomes).all():
                     answered.add(name)
+                elif judgment.missing.get(
+                    name
+                ):  # none if nothing was compared: only one rollout takes part
+                    reasons.setdefault(name, judgment.missing[name][0])
         return {name: reason for name, reason in reasons.items() if name not in answered}
 
     @cached_property
@@ -185,9 +191,14 @@ class Judgments:
     @cached_property
     def first_win_rate(self) -> dict[str, tuple[float, int]]:
         """criterion → (share of comparisons that the response shown first wins, comparisons): 0.5 = no bias."""
+        # A criterion without comparisons has no entry in `first_wins`, so there is no division by zero.
+        return {name: (wins / n, n) for name, (wins, n) in self._add_up_first_wins().items()}
+
+    def _add_up_first_wins(self) -> dict[str, tuple[float, int]]:
+        """Return criterion → (wins of the response shown first, comparisons) over all groups."""
         totals: dict[str, tuple[float, int]] = {}
         for judgment in self.groups:
             for name, (wins, comparisons) in judgment.first_wins.items():
                 total_wins, total = totals.get(name, (0.0, 0))
                 totals[name] = (total_wins + wins, total + comparisons)
-        return {name: (wins / total, total) for name, (wins, total) in totals.items()}
+        return totals

@@ -57,7 +57,9 @@ NOT_CACHED = "not in the cache"
 SPENDING_LIMIT = "spending limit reached"
 # A request to an overloaded server costs a part of an attempt only: the server will answer when it gets fewer at once.
 _OVERLOAD_COST = 0.25
-_MAX_FEW_CALLS = 3  # "few calls" in flight; see `_prepare_retry`
+# At most so many calls in flight are "few"; see `_prepare_retry`. So small a load does not overwhelm a server: if it
+# goes down nevertheless, these calls may be the cause.
+_MAX_FEW_CALLS = 3
 # Seconds between looks into the cache for the reply of another process; doubled each time.
 _FIRST_POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 1.0
@@ -92,12 +94,12 @@ class _CallState:
     """The call is given up at 0."""
     started: float = field(default_factory=time.monotonic)
     reply: Reply = NO_ANSWER
-    """Of the last request."""
+    """Of the last request. Its usage is zero once it has been recorded, so that it is not counted twice."""
     usage: Usage = field(default_factory=Usage)
     """Of all requests."""
     requests: int = 0
     recorded_requests: int = 0
-    """Requests that are in the ledger already."""
+    """Requests that have been counted and are in the cache's ledger, because they were paid for and are retried."""
     failed_at: list[JudgeEndpoint] = field(default_factory=list)
     """Endpoints at which a request failed, once for each failure."""
     refused_by: list[JudgeEndpoint] = field(default_factory=list)
@@ -228,6 +230,7 @@ class Client:
                     # Shielded, so that cancelling this call does not cancel the one that all others wait for.
                     reply = await asyncio.shield(in_flight[flight_key])
                     if reply is not None:  # None: that call was cancelled or raised; send another
+                        # The call that was sent has counted what the reply cost, so it costs nothing here.
                         reply = replace(reply, cached=reply.failure is None, usage=Usage())
                         self.usage.add_hit(call, reply)
                         return reply
@@ -240,18 +243,18 @@ class Client:
                 finally:
                     del in_flight[flight_key]
                     future.set_result(answer)
-        except TimeoutError:
+        except TimeoutError:  # only the deadline: `request` turns its own timeouts into replies
             return await self._finish(state, state.make_reply(DEADLINE_PASSED))
 
     async def _look_up_or_send(self, state: _CallState) -> Reply:
         """Answer a call from the cache, or send it. With a cache, only one process sends it; the others wait."""
+        # Also after the deadline: a look into the cache does not wait, unless another process has locked the file.
         reply = await self._look_up(state)
         if reply is not None:
             return reply
         if self._settings.cache_only or self._deadline.remaining() == 0.0:
-            reply = Reply(
-                None, NOT_CACHED if self._settings.cache_only else DEADLINE_PASSED, attempts=0
-            )
+            failure = NOT_CACHED if self._settings.cache_only else DEADLINE_PASSED
+            reply = Reply(None, failure, attempts=0)
             self.usage.add(state.call, reply, requests=0)
             return reply
         if not self._endpoints:
@@ -352,47 +355,63 @@ class Client:
                 break
             await self._prepare_retry(state, endpoint, outcome)
 
-        failure = state.reply.failure or ""
-        is_lost = failure != "" and state.reply.text is None
-        all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
-        if is_lost and all_open and self._settings.on_outage == "continue":
-            # The call was lost to an outage, even if its last failure looks different. Its usage stays: a server may
-            # report an error and charge for it.
-            detail = failure.removeprefix(f"{OUTAGE}: ")
+        if self._is_lost_to_outage(state.reply):
+            # Its usage stays: a server may report an error and charge for it.
+            detail = (state.reply.failure or "").removeprefix(f"{OUTAGE}: ")
             state.reply = replace(state.reply, failure=f"{OUTAGE}: {detail}")
         return state.make_reply()
+
+    def _is_lost_to_outage(self, reply: Reply) -> bool:
+        """Did the call fail in an outage that does not stop the run, even if its last failure looks different?"""
+        if self._settings.on_outage != "continue" or reply.text is not None or not reply.failure:
+            return False
+        return all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
 
     async def _prepare_retry(
         self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome
     ) -> None:
-        """Charge a failed request, record what it cost, and pause if no other endpoint can be tried."""
+        """Charge a failed request, record what it cost, and pause if no other endpoint can be tried.
+
+            outcome                                                     attempts    endpoint for the next request
+            the endpoint refuses the call, the key or the model         0           another one only
+            every endpoint is down, and the run waits for the end (*)   0           any, once it is ready
+            the server is overloaded, but healthy                       ¼           any, preferably another
+            other failures                                              1           any, preferably another
+
+        (*) But if few calls are in flight, they may be what brings the server down, and must not be repeated forever:
+        they then use up attempts like any others.
+        """
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
             if outcome.misconfigured and all(e.is_misconfigured for e in self._endpoints):
                 raise endpoint.explain_refusal(outcome)
         else:
-            # If the policy is to wait for the end of an outage, requests that fail because of it use up no attempt. But
-            # if few calls are in flight, they may be what brings the server down, and must not be repeated forever.
             many_calls = len(self._pool.in_flight) > _MAX_FEW_CALLS
             candidates = [e for e in self._endpoints if e not in state.refused_by]
             is_outage = all(e.state.is_down for e in candidates)
-            waits_for_end = many_calls and is_outage and self._settings.on_outage != "continue"
-            if not waits_for_end:
-                is_busy = outcome.overloaded and outcome.healthy
-                state.attempts_left -= _OVERLOAD_COST if is_busy else 1.0
+            if is_outage and many_calls and self._settings.on_outage != "continue":
+                attempts = 0.0
+            elif outcome.overloaded and outcome.healthy:
+                attempts = _OVERLOAD_COST
+            else:
+                attempts = 1.0
+            state.attempts_left -= attempts
             state.failed_at.append(endpoint)
 
         if state.attempts_left <= 0 or len(state.refused_by) == len(self._endpoints):
             return  # there is no retry: `_finish` records the request
         if outcome.reply.usage != Usage():
-            # The request was paid for: it is counted and stored now, whatever becomes of the call.
+            # The request was paid for: it is counted and stored now, whatever becomes of the call. `_finish` counts the
+            # requests after it.
+            paid_reply = replace(state.reply, latency=time.monotonic() - state.started)
             requests = state.requests - state.recorded_requests
             state.recorded_requests = state.requests
-            reply = replace(state.reply, latency=time.monotonic() - state.started)
-            state.reply = replace(reply, usage=Usage())  # so that it is not counted twice
-            self.usage.add(state.call, reply, requests, final=False)
+            state.reply = replace(paid_reply, usage=Usage())
+            self.usage.add(state.call, paid_reply, requests, final=False)
             if self._cache is not None:
-                await self._cache.put_async(state.key, state.call, reply, requests, final=False)
+                await self._cache.put_async(
+                    state.key, state.call, paid_reply, requests, final=False
+                )
 
         if outcome.next == "other_endpoint":
             return

@@ -403,7 +403,10 @@ class JudgeEndpoint:
             return []  # not a list of models
 
     def explain_refusal(self, outcome: RequestOutcome) -> InvalidInput:
-        """Return the error about the setting that makes this endpoint fail, and what can be done about it."""
+        """Return the error about the setting that makes this endpoint fail, and what can be done about it.
+
+        The service recognises these errors by owner and parameter (`make_error_response` in service/app.py).
+        """
         failure = self.state.address.hide_secrets(outcome.reply.failure or "")
         setting = "base_url"
         allowed = "an endpoint that answers"

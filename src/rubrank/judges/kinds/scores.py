@@ -8,10 +8,16 @@
 response are missing for all criteria; if only one entry of the reply cannot be read, its verdict alone is missing.
 
 `probabilities: true` keeps beside each score how likely the model found the other values, if the server returns
-log-probabilities. `expected: true` (absolute only) scores by their mean, 0.83 instead of 1: that breaks ties which a
-coarse domain leaves, but may lie between the values of the domain.
+log-probabilities. `expected: true` (absolute and decision) scores by their mean, 0.83 instead of 1: that breaks ties
+which a coarse domain leaves, but may lie between the values of the domain.
 
 Duplicate rollouts that are judged on the same criteria share a call.
+
+What a `Question` asks about a whole group is divided in steps. Kind "decision" takes all three, the others the first:
+
+    Request             one rollout and the criteria that it is judged on
+    _DecisionCall       the criteria of a request that fit into one call
+    _CallEntry          one criterion in such a call
 """
 
 from __future__ import annotations
@@ -51,16 +57,19 @@ from rubrank.verifiers.verifier import Verdict, missing
 
 
 class Request(NamedTuple):
-    """One call: a rollout, and the criteria that it is judged on."""
+    """What is asked about one response: a rollout, and the criteria that it is judged on."""
 
-    rollout: int
-    """Its number in the group; of duplicates the first."""
+    shown: int
+    """The number of the rollout in the group that is shown to the judge: of duplicates the first."""
     columns: tuple[int, ...]
     """The places of the criteria in `Question.criteria`."""
 
 
 def list_requests(question: Question, *, one_criterion: bool = False) -> list[tuple[int, Request]]:
-    """Return (rollout, request about its wanted cells) for every rollout that has any. Duplicates share a request.
+    """Return (number of a rollout, request about its wanted cells) for every rollout that has any.
+
+    Duplicates have equal requests, which are asked once: if rollout 2 repeats rollout 0, the list has
+    (0, Request(0, …)) and (2, Request(0, …)).
 
     one_criterion: a request for each of the cells, instead of one for all of them.
     """
@@ -107,10 +116,9 @@ class Absolute:
         needs_logprobs = judge.expected or judge.probabilities
 
         async def ask(request: Request) -> dict[str, Verdict]:
-            i, (column,) = request
-            criterion = question.criteria[column]
+            criterion = question.criteria[request.columns[0]]  # the only one
             examples = judge.examples.get(criterion.name, ())
-            rollout = question.group.rollouts[i]
+            rollout = question.group.rollouts[request.shown]
             call = absolute_call(
                 criterion,
                 rollout,
@@ -145,9 +153,8 @@ class Batched:
         """Return a verdict for every wanted cell."""
 
         async def ask(request: Request) -> dict[str, Verdict]:
-            i, columns = request
-            criteria = [question.criteria[k] for k in columns]
-            rollout = question.group.rollouts[i]
+            criteria = [question.criteria[k] for k in request.columns]
+            rollout = question.group.rollouts[request.shown]
             call = batched_call(
                 criteria, rollout, examples=judge.examples, **select_prompt_options(judge)
             )
@@ -177,8 +184,8 @@ _JSON_FACTOR = 4 / 3
 
 
 @dataclass(frozen=True)
-class _RequestEntry:
-    """One criterion as an entry of `questions` in a request."""
+class _CallEntry:
+    """One criterion as an entry of `questions` in a call."""
 
     criterion: Criterion
     key: str
@@ -188,14 +195,14 @@ class _RequestEntry:
     values: tuple[float, ...]
     """The score of each level, lowest first."""
     options: tuple[str, ...]
-    """The names of the levels in the answer, in the order of `values`; then "cannot be judged", if that is allowed."""
+    """The names of the levels in the answer, in the order of `values`; last "cannot be judged", if that is allowed."""
 
 
 @dataclass(frozen=True)
-class _DecisionRequest:
+class _DecisionCall:
     """Some entries about one response, and the call that sends them; or why it cannot be made."""
 
-    entries: tuple[_RequestEntry, ...]
+    entries: tuple[_CallEntry, ...]
     call: Call | None
     problem: str = ""
 
@@ -242,13 +249,14 @@ class Decision:
         """Return the number of calls: one for every different rollout; more if its criteria do not fit into one."""
         calls = 0
         for request in {request for _, request in list_requests(question)}:
-            calls += sum(part.call is not None for part in _split_request(question, request, judge))
+            parts = _split_request(question, request, judge)
+            calls += sum(part.call is not None for part in parts)
         return calls
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a verdict for every wanted cell."""
 
-        async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
+        async def ask_part(part: _DecisionCall) -> dict[str, Verdict]:
             if part.call is None:
                 return {entry.criterion.name: missing(part.problem) for entry in part.entries}
             reply = await asker.ask(part.call)
@@ -257,18 +265,18 @@ class Decision:
             return verdicts
 
         async def ask(request: Request) -> dict[str, Verdict]:
-            parts = await gather_all(map(ask_part, _split_request(question, request, judge)))
+            parts = _split_request(question, request, judge)
             verdicts: dict[str, Verdict] = {}
-            for part in parts:
-                verdicts |= part
+            for verdicts_of_part in await gather_all(map(ask_part, parts)):
+                verdicts |= verdicts_of_part
             return verdicts
 
         return await judge_requests(list_requests(question), ask)
 
 
-def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionRequest]:
-    """Return the requests about one response: one, or several if the criteria do not fit into one."""
-    rollout = question.group.rollouts[request.rollout]
+def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionCall]:
+    """Return the calls about one response: one, or several if the criteria do not fit into one."""
+    rollout = question.group.rollouts[request.shown]
     criteria = [question.criteria[k] for k in request.columns]
     language = choose_language(judge.language, rollout)
     state = _make_state(criteria, rollout, language)
@@ -276,8 +284,8 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
     # The state and one entry must fit into both limits; the lower one decides.
     limit = min(judge.request_tokens, judge.state_tokens)
     limit_name = "request_tokens" if limit == judge.request_tokens else "state_tokens"
-    requests: list[_DecisionRequest] = []
-    batches: list[list[_RequestEntry]] = []
+    calls: list[_DecisionCall] = []
+    batches: list[list[_CallEntry]] = []
     batch_size = 0  # in tokens, like all sizes here
     for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
         entry = _make_entry(key, criterion, language)
@@ -285,7 +293,7 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
         if state_size + entry_size > limit:
             total = f"about {state_size + entry_size:,} tokens, at most {limit:,} ({limit_name})"
             problem = f"too long for the judge: {total}"
-            requests.append(_DecisionRequest((entry,), None, problem))
+            calls.append(_DecisionCall((entry,), None, problem))
             continue
         if not batches or batch_size + entry_size > judge.request_tokens:
             batches.append([])
@@ -301,8 +309,8 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
             purpose=f"{shorten(names, 80)} (decision)",
             protocol=SYSTEM_ONE,
         )
-        requests.append(_DecisionRequest(tuple(batch), call))
-    return requests
+        calls.append(_DecisionCall(tuple(batch), call))
+    return calls
 
 
 def _make_state(
@@ -336,17 +344,20 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
     return defuse(as_json([call.model_dump(exclude_defaults=True) for call in calls]))
 
 
-def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _RequestEntry:
+def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _CallEntry:
     """Return the entry of one criterion, of the type that fits its scale."""
     prompt = load_criterion_prompt(criterion, language)
     form = make_form(criterion, prompt, whole=True)
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
-    # The levels, lowest first: the values of the domain or, if it is a range, its anchors.
+    # The levels: the values of the domain or, if it is a range, its anchors. A form lists them best first; here they
+    # and their values are in the order of the scale, lowest first.
     levels = form.lines[::-1]
     values = form.scale.scores
     if form.scale.is_range:
+        # The anchors stand at numbers from 0 to the highest of the scale, such as 7.5 of 10.
         domain = criterion.value_domain
-        shares = [level.number / form.scale.numbers[-1] for level in levels]
+        highest = form.scale.numbers[-1]
+        shares = [level.number / highest for level in levels]
         values = tuple(round(domain.low + s * (domain.high - domain.low), 8) for s in shares)
     # A user's question can nearly always be answered. Criteria of the library state when they cannot be judged.
     may_abstain = bool(form.cannot_judge) and criterion.question is None
@@ -365,7 +376,7 @@ def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _Re
         type_name = "score"
         meanings = [level.meaning for level in levels]
         options = tuple(map(str, range(len(levels))))
-    return _RequestEntry(
+    return _CallEntry(
         criterion,
         key,
         body={"type": type_name, "instructions": instructions, "criteria": meanings},
@@ -380,7 +391,7 @@ def _count_tokens(data: Any) -> int:
 
 
 def _read_answers(
-    reply: Reply, entries: Sequence[_RequestEntry], expected: bool
+    reply: Reply, entries: Sequence[_CallEntry], expected: bool
 ) -> dict[str, Verdict]:
     """Return a verdict, or a missing one, for every criterion by its name.
 
@@ -402,7 +413,7 @@ def _read_answers(
     return verdicts
 
 
-def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
+def _read_answer(answer: Any, entry: _CallEntry, expected: bool) -> Verdict:
     """Return the verdict of one answer, or a missing one. expected: score by the mean, whatever the domain."""
     if not isinstance(answer, Mapping):
         return missing("no answer about it in the reply")
@@ -416,9 +427,10 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     total = math.fsum(probabilities.values())
     if not total > 0.0:
         return missing("unusable answer: no probability on any level")
+    # What remains in `probabilities` are the levels, in the order of their values.
     distribution: Distribution = tuple(
-        (value, probabilities[option] / total)
-        for value, option in zip(entry.values, entry.options, strict=False)
+        (value, probability / total)
+        for value, probability in zip(entry.values, probabilities.values(), strict=True)
     )
     is_range = not entry.criterion.value_domain.values
     if expected or is_range:
@@ -430,8 +442,15 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     return Verdict(value, reason, distribution)
 
 
-def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
-    """Return the probability of every option of the entry; raises ValueError unless the answer has exactly these."""
+def _read_probabilities(answer: Mapping[str, Any], entry: _CallEntry) -> dict[str, float]:
+    """Return option → probability, in the order of the entry's options and with a sum of 1.
+
+        {"type": "noul", "noul": 0.83}                                          {"false": 0.17, "true": 0.83}
+        {"type": "score", "probabilities": {"1": 0.3, "0": 0.1, "2": 0.6}}      {"0": 0.1, "1": 0.3, "2": 0.6}
+
+    Raises ValueError unless the answer is of the entry's type and has a probability for exactly its options, and
+    InvalidInput if they are not probabilities.
+    """
     entry_type = entry.body["type"]
     if answer.get("type") != entry_type:
         raise ValueError(f"type {str(answer.get('type'))[:40]!r} instead of {entry_type!r}")
@@ -445,7 +464,7 @@ def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict
     by_name = {str(name): probability for name, probability in stated.items()}
     if any(isinstance(probability, bool) for probability in by_name.values()):
         raise ValueError("its probabilities are not numbers")
-    # Options are names, a distribution has numbers: the position of an option stands for it while its probability is
-    # checked and the sum is scaled to 1. A distribution is sorted by these numbers, so the order stays.
+    # `make_distribution` checks the probabilities and scales their sum to 1. It takes numbers in place of names, and
+    # sorts by them: with its position in place of each option, the order stays.
     checked = make_distribution({number: by_name[option] for number, option in enumerate(options)})
     return {option: probability for option, (_, probability) in zip(options, checked, strict=True)}
