@@ -88,3 +88,5 @@ def test_a_plan_in_words(tmp_path):
     assert "address      http://127.0.0.1:8300\ntoken        no\n" in said
     assert "criteria     EmptyAnswer, WordCount" in said
     assert not (tmp_path / "rubrank-service").exists()
+    path.write_text('rubric: [EmptyAnswer]\nhost: "::1"\n')
+    assert plan_service(*load_service(path))["address"] == "http://[::1]:8300"

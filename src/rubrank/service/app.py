@@ -67,7 +67,7 @@ from rubrank.service.service import METRICS_CONTENT_TYPE, Service
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
-"""Opens a context with (the service, its token)."""
+"""A function that returns an asynchronous context: it starts the service, yields it with its token, and closes it."""
 _log = logging.getLogger("rubrank.service")
 _JSON = "application/json"
 _SEE_LOG = "Try again later; the log of the service has the details."
@@ -408,7 +408,8 @@ def make_error_response(error: BaseException) -> Response:
     """
     if isinstance(error, RequestRefused):
         return _make_response(error.status, error.error)
-    # A judge's server may refuse its key, model or address. That is not the caller's mistake.
+    # A judge's server may refuse its key, model or address. That is not the caller's mistake. Such errors are made by
+    # `Judge.make_error`, which names the owner: in `JudgeEndpoint.explain_refusal`, or when a client is opened.
     is_about_judge = (
         isinstance(error, InvalidInput)
         and error.owner.startswith("judge ")
@@ -465,4 +466,4 @@ def _make_response(status: int, error: InvalidInput, message: str | None = None)
     if status in (401, 408, 413, 415):
         # The body was not read. Without this, the caller could go on sending it indefinitely.
         headers["Connection"] = "close"
-    return Response(to_json({"error": data}), status, headers, "application/json")
+    return Response(to_json({"error": data}), status, headers, _JSON)

@@ -14,9 +14,9 @@
     config, file_folder = load_service("service.yaml")
     print(describe_plan(plan_service(config, file_folder)))
 
-Paths are relative to the folder of the file, which is the argument `file_folder` of the functions here. The key
-`folder` names another one, the state folder. It has all files that must survive the process: replies of judges,
-samples that wait for others of their group, and answers.
+There are two folders. `file_folder` is the folder of the file; paths in the file are relative to it. The state folder,
+which the key `folder` names, has all files that must survive the process: replies of judges, samples that wait for
+others of their group, and answers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ServiceConfig(RewardConfig):
     deadline: float = Field(default=90.0, gt=0.0, allow_inf_nan=False)
     """Seconds from the first sample of a group until it is scored without those that are still missing."""
     window: int = Field(default=32, ge=1)
-    """If most of the last `window` groups of single samples were incomplete, callers get 503."""
+    """How many of the last groups of single samples are looked at: if most were incomplete, callers get 503."""
     keep: float = Field(default=3600.0, gt=0.0, allow_inf_nan=False)
     """Seconds for which answers are kept: a call that is repeated within that time gets the same answer."""
     max_body: int = Field(default=64 << 20, ge=1024)
@@ -87,7 +87,7 @@ class ServiceConfig(RewardConfig):
     body_timeout: float = Field(default=60.0, gt=0.0, allow_inf_nan=False)
     """Seconds in which the body of a request must arrive."""
     shutdown: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
-    """Seconds that calls in flight get to finish at shutdown."""
+    """Seconds that calls in flight get to finish when the service is stopped."""
     end_tokens: tuple[str, ...] = END_TOKENS
     """Removed from the end of responses that OpenRLHF sends: it decodes special tokens as if they were text."""
 
@@ -128,6 +128,11 @@ class ServiceConfig(RewardConfig):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def url_host(self) -> str:
+        """The host as it is written in a URL: an IPv6 address is in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
 
     def read_secret(self, file_folder: Path) -> str | None:
         """Return the token that callers must send; None: no token, which is allowed on a loopback address only.
@@ -312,7 +317,7 @@ def plan_service(config: ServiceConfig, file_folder: Path) -> dict[str, Any]:
                 }
             )
     return {
-        "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
+        "address": f"{'http' if tls is None else 'https'}://{config.url_host}:{config.port}",
         "token": secret is not None,
         "rule": engine.rule.name,
         "criteria": [criterion.name for criterion in criteria],
@@ -340,7 +345,10 @@ def describe_plan(plan: Mapping[str, Any]) -> str:
                 lines.append(("judge", text))
         elif isinstance(value, list):
             lines.append((name, ", ".join(value) or "none"))
+        elif value is None:
+            lines.append((name, "none"))
+        elif isinstance(value, bool):
+            lines.append((name, "yes" if value else "no"))
         else:
-            words = {"None": "none", "False": "no", "True": "yes"}
-            lines.append((name, words.get(str(value), str(value))))
+            lines.append((name, str(value)))
     return "\n".join(f"{name:<13}{text}" for name, text in lines)

@@ -229,7 +229,7 @@ def serve_on_ray(
             health_check_period_s=2.0,
         )(serve.ingress(app)(_Replica))
         serve.run(deployment.bind(), name="rubrank", route_prefix="/")
-        on_listening(f"http://{config.host}:{port}")
+        on_listening(f"http://{config.url_host}:{port}")
         ended = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())

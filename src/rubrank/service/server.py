@@ -334,6 +334,6 @@ def _listen(config: ServiceConfig) -> socket.socket:
             _OWNER,
             "host and port",
             allowed="free to listen on",
-            got=f"{config.host}:{config.port} ({error.strerror or error})",
+            got=f"{config.url_host}:{config.port} ({error.strerror or error})",
             remedy="Choose another port, or 0 for any that is free." if config.port else "",
         ) from None

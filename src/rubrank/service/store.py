@@ -25,8 +25,10 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.store import Store, lock_file
 
 # cohorts: `opened` and `done` are times in seconds since 1970; `done` is NULL until the cohort is scored.
-# samples: `number` counts the samples of a cohort from 0; `member` is its key; `answer` is NULL until it is scored.
-# requests: answers to requests with a whole group. state: one row, "engine".
+# samples: `number` counts the samples of a cohort from 0; `member` is `StoredSample.sample_key`; `answer` is NULL until
+# the sample is scored.
+# requests: answers to requests with a whole group; `at` is when they were stored, in seconds since 1970.
+# state: one row, "engine".
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cohorts (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, about TEXT NOT NULL, opened REAL NOT NULL, done REAL
