@@ -227,6 +227,33 @@ def test_what_is_not_wanted_is_found_before_what_demands_it(words, first, later)
     assert later is None or names.index(first) < names.index(later)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("template", "templates"),
+        ("reference", "references"),
+        ("sentence", "sentences"),
+        ("story", "stories"),
+        ("class", "classes"),
+        ("politeness", "polite"),
+    ],
+)
+def test_a_plural_finds_what_the_singular_finds(one, other):
+    from rubrank.cli.catalogue import find_criteria
+
+    names = [entry.name for entry in find_criteria(search=one)]
+    assert names == [entry.name for entry in find_criteria(search=other)]
+    assert names
+
+
+def test_of_equal_matches_the_one_with_the_word_as_a_keyword_comes_first():
+    from rubrank.cli.catalogue import find_criteria
+
+    # "code" is in both names, but a keyword of its own only of CodePasses.
+    names = [entry.name for entry in find_criteria(search="code")]
+    assert names.index("CodePasses") < names.index("CodeParses")
+
+
 def test_a_short_word_is_not_taken_for_the_beginning_of_another():
     names = [entry["name"] for entry in json.loads(run("criteria", "--search", "date", "--json").stdout)]
     assert set(names[:2]) == {"DateFormat", "DateMatch"}

@@ -21,7 +21,13 @@ WRONG = ("-7", "no-such")
 # Looked at after the model, which these tests have not; and "" is this folder, whose files are named.
 LATER = {("train", "--branch"), ("report", "--eval")}
 JOB = "model: {path: nowhere}\nstages: [{steps: 1, sources: [{path: r.jsonl}]}]\nrubric: rubric.yaml\noutput: made\n"
-FILES = {**SOURCES, "job.yaml": JOB, "wrong.toml": 'seed = "x"', "weights.toml": "weight = {A = 2}"}
+FILES = {
+    **SOURCES,
+    "job.yaml": JOB,
+    "wrong.toml": 'seed = "x"',
+    "weights.toml": "weight = {A = 2}",
+    "minus.toml": "weight = {S = -1}",
+}
 RUBRANK = typer.main.get_command(app)
 
 
@@ -94,6 +100,10 @@ def test_what_is_wrong_is_named_by_its_flag(verb, tmp_path, monkeypatch):
         ("fuse wide.csv --set margin.F=-2", "rubrank: fuse: --set margin.F must be ≥ 0; got '-2'."),
         ("fuse wide.csv --set domain.A=5:1", "rubrank: fuse: --set domain must be LOW:HIGH, two finite numbers"),
         ("fuse wide.csv --config wrong.toml", "rubrank: wrong.toml: seed must be a whole number; got 'x'."),
+        ("fuse wide.csv --config minus.toml --weight F=2", "rubrank: minus.toml: weight.S must be > 0; got -1."),
+        ("fuse wide.csv --config minus.toml --set weight.F=2", "rubrank: minus.toml: weight.S must be > 0; got -1."),
+        ("robustness wide.csv --map ,", "rubrank: robustness: --map must be names such as a,b,c; got ','."),
+        ("fuse wide.csv --set attributes.foo=tokens", "rubrank: fuse: --set must be one of"),
         ("fuse wide.csv --config weights.toml --weight A", "rubrank: fuse: --weight must be NAME=VALUE; got 'A'."),
         ("fuse wide.csv -o .", "rubrank: fuse: --output must be a file that ends in"),
         ("demo -o .", "rubrank: demo: --output must be a file that ends in .jsonl or .ndjson; got '.'."),

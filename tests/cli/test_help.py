@@ -44,6 +44,9 @@ def test_a_page_is_printed_by_its_topic_and_by_its_path():
 def test_links_to_pages_are_topics():
     assert "(`rubrank help attributes`)" in run("findings").stdout
     assert "](" not in run("index").stdout
+    tutorial = run("tutorials/draft").stdout  # links are relative to the folder of the page
+    assert "judge (`rubrank help tutorials/judge`)" in tutorial.replace("\n", " ")
+    assert "(`rubrank help drafting`)" in tutorial
 
 
 def test_topics_are_listed_with_their_titles():

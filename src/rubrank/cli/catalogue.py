@@ -25,15 +25,34 @@ from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
 from rubrank.verifiers.verifier import VERIFIERS, Domain, library_examples, verifier_names
 
-# Endings that a search ignores, after at least three letters: "hallucinat(ed)", "polite(ness)".
+# Endings that a search ignores, after at least three letters: the s of a plural, and then one of the others.
+_PLURAL = re.compile(r"(?<=\w{3})(?<!s)s$")  # "template(s)", but not "class"
 _ENDING = re.compile(
-    r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$"
+    r"""(?<=\w{3})(?:
+        ation | ated? | ating       # hallucin(ation), hallucin(ated), hallucin(ating)
+        | ness | ful | ly           # polite(ness), help(ful), clear(ly)
+        | ance | ancy | ence | ency | ant    # relev(ance), relev(ancy), relev(ant)
+        | ing | ed | ie | e | y     # word(ing), bias(ed), stor(ie)(s), stor(y)
+    )$""",
+    re.VERBOSE,
 )
 
 
 def _find_stems(text: str) -> list[str]:
-    """Return the words of a text in lower case, without the most common English endings."""
-    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
+    """Return the words of a text in lower case, without the most common English endings.
+
+    A stem need not be a word: "templates" and "template" have the stem "templ". Endings are removed until none is left,
+    as in "polit(e)(ness)", so that all forms of a word have the same stem.
+    """
+    stems = []
+    for word in re.findall(r"\w+", text.casefold()):
+        stem = _PLURAL.sub("", word)
+        shorter = _ENDING.sub("", stem)
+        while shorter != stem:
+            stem = shorter
+            shorter = _ENDING.sub("", stem)
+        stems.append(stem)
+    return stems
 
 
 # Words of a search for criteria that forbid something, in several languages.
@@ -102,11 +121,11 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
             raise UnknownName.of("find_criteria", "family", family, families)
         entries = [entry for entry in entries if entry.family == family]
     # "no emojis" has the subject "emoji" and is negated.
-    words = [word for word in _find_stems(search or "") if word not in _SMALL_WORDS]
-    if not words:
+    stems = [stem for stem in _find_stems(search or "") if stem not in _SMALL_WORDS]
+    if not stems:
         return entries
-    is_negated = not _NEGATIONS.isdisjoint(words) or bool(_CHINESE_NEGATION.search(search or ""))
-    subjects = [word for word in words if word not in _NEGATIONS] or words
+    is_negated = not _NEGATIONS.isdisjoint(stems) or bool(_CHINESE_NEGATION.search(search or ""))
+    subjects = [stem for stem in stems if stem not in _NEGATIONS] or stems
     relevance = {}
     for entry in entries:
         points = _rate_relevance(subjects, entry)
@@ -129,10 +148,10 @@ def _forbids(entry: CriterionEntry, subjects: Sequence[str]) -> bool:
     return False
 
 
-def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
-    """Rate how well a criterion matches a search; 0 if one of the words does not occur.
+def _rate_relevance(stems: Sequence[str], entry: CriterionEntry) -> float:
+    """Rate how well a criterion matches the stems of a search; 0 if one of them does not occur.
 
-    Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
+    Each counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
     matched by characters, because it has no spaces between words.
     """
     spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
@@ -143,27 +162,29 @@ def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
         (2.0, " ".join(keywords)),
         (1.0, f"{entry.checks} {entry.doc} {parameter_types}"),
     )
-    keyword_set = set(map(str.casefold, keywords))
+    keywords_as_stems = [_find_stems(keyword) for keyword in keywords]
     total = 0.0
-    for word in words:
-        best = max((points for points, text in texts if _occurs(word, text)), default=0.0)
+    for stem in stems:
+        best = max((points for points, text in texts if _occurs(stem, text)), default=0.0)
         if not best:
             return 0.0
-        # Of equal matches, the one with the word itself as a keyword comes first.
-        total += best + 0.1 * (word in keyword_set)
+        # Of equal matches, the one with the word alone as a keyword comes first: "test" before "unit test".
+        total += best + 0.1 * ([stem] in keywords_as_stems)
     return total
 
 
-def _occurs(word: str, text: str) -> bool:
-    """Does a word, without its ending, occur in a text, or begin a word of it?"""
-    if not word.isascii():
-        # Chinese has no spaces: 语言 is part of 多语言, and the other way round.
-        foreign = [part for part in text.split() if not part.isascii()]
-        if word in text or any(part in word for part in foreign):
+def _occurs(stem: str, text: str) -> bool:
+    """Is this the stem of a word in the text, or the beginning of one?"""
+    if not stem.isascii():
+        # Chinese has no spaces, and no endings: 语言 is part of 多语言, and the other way round.
+        chinese_words = [word for word in text.split() if not word.isascii()]
+        if stem in text or any(word in stem for word in chinese_words):
             return True
-    stems = _find_stems(text)
+    stems_of_text = _find_stems(text)
+    if stem in stems_of_text:
+        return True
     # Three letters are too few for a beginning: "dat" (date) begins "data".
-    return word in stems or (len(word) > 3 and any(stem.startswith(word) for stem in stems))
+    return len(stem) > 3 and any(other.startswith(stem) for other in stems_of_text)
 
 
 @cache

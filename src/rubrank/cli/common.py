@@ -86,7 +86,8 @@ class ColumnOptions(Options):
     def make_columns(self, options: FuseOptions | None = None, batch: str | None = None) -> Columns:
         """Return these options as `Columns`, which functions that read tables take.
 
-        options: attributes named there are columns of the table, and so are criteria with a weight, a margin …
+        options: those of the fusion. Attributes that they name are columns of the table, and so are the criteria to
+            which they give a weight, a margin or another setting: such columns are found without --criteria.
         batch: the column that names the batch.
         """
         from rubrank.fusion.options import collect_criterion_changes
@@ -98,8 +99,9 @@ class ColumnOptions(Options):
         group = self.group_column
         if not group and "group" in self.column:
             group = (self.column["group"],)
-        names = [name.strip() for text in self.criteria for name in text.split(",")]
-        criteria: list[str] | Literal["all"] | None = [name for name in names if name]
+        criteria: list[str] | Literal["all"] | None = []
+        for text in self.criteria:
+            criteria += split_names(text)
         if self.criteria and not criteria:
             got = repr(",".join(self.criteria))
             raise InvalidInput("options", "criteria", allowed="names such as a,b,c", got=got)
@@ -149,9 +151,10 @@ def split_pairs(
     return pairs
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Split a,b,c into names; None for None."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+def split_names(text: str) -> list[str]:
+    """Split "a, b,,c" into the names a, b and c."""
+    names = [name.strip() for name in text.split(",")]
+    return [name for name in names if name]
 
 
 def check_address(engine: str, address: str | None, verb: str) -> None:

@@ -96,7 +96,7 @@ def replace_models_by_flags(
         from_flags = {name: values.pop(name) for name in flags}
         from_set = _read_set_texts(values.pop("settings", None) or (), fields)
         config = values.pop("config", None)
-        function(**values, **read_settings(models, fields, from_flags, from_set, config))
+        function(**values, **merge_settings(models, fields, from_flags, from_set, config))
 
     run.__name__ = function.__name__
     run.__doc__ = function.__doc__
@@ -131,7 +131,7 @@ def _make_parameter(
 # ------------------------------------------------------------------------------------------------------ reading values
 
 
-def read_settings(
+def merge_settings(
     models: Mapping[str, type[Options]],
     fields: Mapping[str, Any],
     flag_values: Mapping[str, Any],
@@ -166,15 +166,28 @@ def read_settings(
         except ValidationError as error:
             # The message names the place that the wrong value came from: a flag, --set or the file.
             complaint = explain_complaints(error, "options", model, "cli")[0]
-            name, _, inner = complaint.parameter.partition(".")
-            if name in from_flags:
-                place = f"{make_flag(name)} {inner}".rstrip()
-            elif name in from_set:
+            name, _, entry = complaint.parameter.partition(".")
+            if _has_setting(from_flags, name, entry):
+                place = f"{make_flag(name)} {entry}".rstrip()
+            elif _has_setting(from_set, name, entry):
                 place = f"--set {complaint.parameter}"
             else:
                 raise complaint.change(owner=str(config), field=None) from None
             raise complaint.change(parameter=place, field=None) from None
     return objects
+
+
+def _has_setting(source: Mapping[str, Any], name: str, entry: str) -> bool:
+    """Does this source set the option, and if it is a mapping, this entry of it?
+
+    Entries are merged, so `weight.Style` may come from the file although `--weight Facts=2` is on the line.
+    entry: "" if the message is about the option as a whole.
+    """
+    value = source.get(name)
+    if not isinstance(value, Mapping) or not entry:
+        return name in source
+    # The part of the message after the name may go deeper: "Facts.0" is about the entry "Facts".
+    return any(entry == key or entry.startswith(f"{key}.") for key in value)
 
 
 def _read_set_texts(texts: Iterable[str], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,9 +200,11 @@ def _read_set_texts(texts: Iterable[str], fields: Mapping[str, Any]) -> dict[str
             raise InvalidInput("options", "--set", "KEY=VALUE", got=repr(text), remedy=remedy)
         name, _, entry = key.strip().partition(".")
         name = name.replace("-", "_")
-        if name not in fields:
+        field_type = get_origin(fields[name].annotation) if name in fields else None
+        if name not in fields or (
+            entry and field_type is tuple
+        ):  # a list has no entries with names
             raise UnknownOption.of("options", "--set", key, _list_settings(fields))
-        field_type = get_origin(fields[name].annotation)
         if field_type is tuple:
             earlier_values = values.setdefault(name, [])
             if value.strip() != "[]":  # [] sets none
@@ -197,19 +212,26 @@ def _read_set_texts(texts: Iterable[str], fields: Mapping[str, Any]) -> dict[str
             continue
         if field_type is dict and not entry:
             entry, _, value = value.rpartition("=")  # --set weight=Facts=2 is --set weight.Facts=2
-        entries = values.setdefault(name, {}) if entry else values
-        if not isinstance(entries, dict) or (entry or name) in entries:
-            twice = f"--set {name}.{entry}".rstrip(".")
-            raise InvalidInput("options", twice, allowed="given once", got="two values")
-        entries[entry or name] = value
+        is_repeated = name in values
+        if entry:
+            entries = values.setdefault(name, {})
+            # `entries` is a text if the option was also set as a whole: --set gate=x --set gate.floor=0.3
+            is_repeated = not isinstance(entries, dict) or entry in entries
+        if is_repeated:
+            option = f"--set {name}.{entry}".rstrip(".")
+            raise InvalidInput("options", option, allowed="given once", got="two values")
+        if entry:
+            entries[entry] = value
+        else:
+            values[name] = value
     return values
 
 
 def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Read the settings of a file. Raises UnknownOption for a key that is not in `fields`."""
-    from rubrank.rubrics.files import read_settings as read_file
+    from rubrank.rubrics.files import read_settings
 
-    content = read_file(path)
+    content = read_settings(path)
     if not isinstance(content, Mapping):
         got = describe_type(content)
         raise InvalidInput(str(path), "the config", allowed="keys and values", got=got)

@@ -183,6 +183,9 @@ def robustness(
             got=mapped,
             remedy="A transform names its criterion itself.",
         )
+    criteria = None if mapped is None else split_names(mapped)
+    if criteria == []:  # "," would mean all criteria
+        raise InvalidInput("robustness", "mapped", allowed="names such as a,b,c", got=repr(mapped))
     chosen = _choose_rules(rules, options, _RULES_TO_TEST)
     transforms = [parse_transform(text) for text in transform or ()]
     selected = filters.make_filters(paper)
@@ -196,7 +199,7 @@ def robustness(
             tested.table,
             rules=chosen,
             options=options,
-            criteria=split_names(mapped),
+            criteria=criteria,
             transforms=transforms,
             step=step,
             progress=tick,

@@ -13,6 +13,7 @@ On a terminal a page is formatted and shown in a pager; otherwise its Markdown i
 
 from __future__ import annotations
 
+import posixpath
 import re
 import sys
 from difflib import get_close_matches
@@ -119,7 +120,7 @@ def help_(
     markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
     if section is not None:
         markdown = select_sections(markdown, section, name)
-    page = _link_to_topics(markdown)
+    page = _link_to_topics(markdown, name)
     if not sys.stdout.isatty():
         print_line(page.rstrip())
         return
@@ -152,11 +153,15 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     selected = []
     end_of_last = 0
     for number, (start, level, title) in enumerate(headings):
+        # A heading within a section that is selected already is not repeated.
         if words.lower() not in title.lower() or start < end_of_last:
             continue
-        later = headings[number + 1 :]
-        ends = [end for end, next_level, _ in later if next_level <= level]
-        end_of_last = min(ends, default=len(markdown))
+        # The section ends at the next heading of the same level or a higher one.
+        end_of_last = len(markdown)
+        for next_start, next_level, _ in headings[number + 1 :]:
+            if next_level <= level:
+                end_of_last = next_start
+                break
         selected.append(markdown[start:end_of_last].strip())
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
@@ -197,14 +202,19 @@ def _show_verb(context: Any, name: str) -> None:
     print_line(verbs[name].get_help(verb_context))
 
 
-def _link_to_topics(markdown: str) -> str:
-    """Put `rubrank help TOPIC` in place of links to other pages, and remove pictures."""
+def _link_to_topics(markdown: str, topic: str) -> str:
+    """Put `rubrank help TOPIC` in place of links to other pages, and remove pictures.
+
+    topic: the page itself. Its links are relative to its folder: in tutorials/draft, "judge.md" is tutorials/judge, and
+    "../judges.md" is judges.
+    """
+    folder = posixpath.dirname(topic)
 
     def show(match: re.Match[str]) -> str:
         text, page, _ = match.groups()
         if page is None:
             return text if match[3] else match[0]
-        topic = page.lstrip("./").removesuffix(".md")
-        return f"{text} (`rubrank help {topic}`)" if topic in list_pages() else text
+        linked = posixpath.normpath(posixpath.join(folder, page)).removesuffix(".md")
+        return f"{text} (`rubrank help {linked}`)" if linked in list_pages() else text
 
     return _LINK.sub(show, _PICTURE.sub("", markdown))
