@@ -61,13 +61,12 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
     """Raise InvalidInput if `value` holds more data than a person would write. most: values in it."""
-    # A stack instead of recursion, so that deeply nested data cannot exhaust Python's own stack. The loop stops at the
-    # first limit that is exceeded, so that huge data are refused quickly.
+    # A stack instead of recursion, so that deeply nested data cannot exhaust Python's own stack. Each limit is checked
+    # before its data are copied, so that huge data are refused quickly.
     stack = [(value, 0)]
     values = 0
     characters = 0
-    allowed = ""
-    while stack and not allowed:
+    while stack:
         item, depth = stack.pop()
         values += 1
         children: Collection[Any] = ()
@@ -76,30 +75,28 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
                 allowed = f"mappings of at most {MOST_KEYS:,} keys"
-                break
+                raise InvalidInput(owner, parameter, allowed, got="more")
             children = [*item, *item.values()]
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
             children = item
         if depth > MOST_DEPTH:
-            allowed = f"nested at most {MOST_DEPTH} deep"
-        elif values + len(children) > most:
-            allowed = f"at most {most:,} values"
-        elif characters > MOST_TEXT:
+            raise InvalidInput(owner, parameter, f"nested at most {MOST_DEPTH} deep", got="more")
+        if values + len(children) > most:
+            raise InvalidInput(owner, parameter, f"at most {most:,} values", got="more")
+        if characters > MOST_TEXT:
             allowed = f"at most {MOST_TEXT >> 20} million characters of text"
-        else:
-            stack.extend((child, depth + 1) for child in children)
-    if allowed:
-        raise InvalidInput(owner, parameter, allowed, got="more")
+            raise InvalidInput(owner, parameter, allowed, got="more")
+        stack.extend((child, depth + 1) for child in children)
 
 
 class Immutable(BaseModel):
-    """An immutable model that refuses unknown keys."""
+    """A model that cannot be changed, and refuses unknown keys: for data that programs write, such as records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Strict(Immutable):
-    """An immutable model for what people write: it also refuses `true` where a number is expected."""
+    """The same for data that people write, such as files of settings: it also refuses `true` in place of a number."""
 
     @model_validator(mode="before")
     @classmethod
@@ -137,11 +134,16 @@ def _list_types(annotation: Any) -> set[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return the value with types that JSON has: no NumPy types, no tuples, and None for NaN and infinity."""
+    """Return the value with types that JSON has: no NumPy types, no tuples or sets, and None for NaN and infinity.
+
+    The items of a set are sorted by how they are written, so that equal sets become equal lists.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | Iterator):
         return [plain(inner) for inner in value]
+    if isinstance(value, Set):
+        return sorted((plain(inner) for inner in value), key=repr)
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # a NumPy number or array
         python_value = value.tolist()
         return plain(python_value) if isinstance(python_value, list | float) else python_value
@@ -185,32 +187,36 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
     For 7 in a field `names: str | list[str]` it reports two complaints, with the locations ("names", "str") and
     ("names", "list[str]"). They become one, with the location ("names",) and "allowed": "a text or a list".
     """
-    # Complaints by the location of their value, with the index of the tried type in the location. A complaint about a
-    # value of one type only has no such index (None), and is listed by its number instead of the location.
-    by_value: dict[Any, list[tuple[Any, int | None]]] = {}
+    # The complaints about each value. The key is its location, such as ("names",). A complaint about a value that can
+    # have one type only is not merged with any other: its key is its number.
+    by_value: dict[tuple[Any, ...] | int, list[Any]] = {}
     for number, complaint in enumerate(complaints):
         location = complaint["loc"]
-        tried = next(
-            (i for i, part in enumerate(location) if _TRIED_TYPE.fullmatch(str(part))), None
-        )
+        tried = _find_tried_type(location)
         value_key = number if tried is None else location[:tried]
-        by_value.setdefault(value_key, []).append((complaint, tried))
+        by_value.setdefault(value_key, []).append(complaint)
     merged = []
-    for alternatives in by_value.values():
-        deepest, tried = max(alternatives, key=lambda alternative: len(alternative[0]["loc"]))
-        if tried is None:
-            merged.append(deepest)
+    for value_key, alternatives in by_value.items():
+        if isinstance(value_key, int):
+            merged += alternatives
             continue
-        location = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
-        merged_complaint = {**deepest, "loc": location}
         # A longer location means that the value has this type, and something inside it is wrong.
-        if len(location) == tried:
-            descriptions = dict.fromkeys(
-                describe_allowed(complaint) for complaint, _ in alternatives
-            )
+        deepest = max(alternatives, key=lambda complaint: len(complaint["loc"]))
+        inside = deepest["loc"][len(value_key) + 1 :]  # what follows the tried type
+        merged_complaint = {**deepest, "loc": (*value_key, *inside)}
+        if not inside:
+            descriptions = dict.fromkeys(map(describe_allowed, alternatives))
             merged_complaint["allowed"] = " or ".join(descriptions)
         merged.append(merged_complaint)
     return merged
+
+
+def _find_tried_type(location: Sequence[int | str]) -> int | None:
+    """Return where a location names the type that pydantic tried; None if the value can have one type only."""
+    for i, part in enumerate(location):
+        if _TRIED_TYPE.fullmatch(str(part)):
+            return i
+    return None
 
 
 def _explain_complaint(

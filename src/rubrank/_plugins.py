@@ -110,7 +110,10 @@ def find_home(thing: Any) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Imported:
-    """Names of modules that register things. Unpickling this in another process imports them there."""
+    """Names of modules that register things. Unpickling this in another process imports them there.
+
+    `fusion/cluster.py` sends it to Ray's workers with each task, so that they know a user's own rule.
+    """
 
     modules: tuple[str, ...] = ()
 

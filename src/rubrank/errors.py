@@ -148,15 +148,18 @@ class SolverError(RubrankError, ArithmeticError):
 
 @dataclass(eq=False)
 class GradingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
-    """More scores are missing than `ceiling` allows, or all of them; `reasons` counts the most frequent ones."""
+    """Too many scores are missing: more than `ceiling` allows, or all of them."""
 
     missing: int
     asked: int
     ceiling: float
+    """The share that may be missing: `most_missing` of the function or the verb."""
     reasons: tuple[tuple[str, int], ...]
+    """The most frequent reasons, and how often each occurs."""
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
+        # In backquotes, because the command line shows it as a flag. That of judges is a key of their file.
         limit = f"`most_missing` allows {self.ceiling:.1%}"
         if self.missing == self.asked:
             limit = "all of them"
@@ -166,12 +169,14 @@ class GradingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N8
 
 @dataclass(eq=False)
 class JudgingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
-    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones."""
+    """Too many answers of judges are missing: more than `ceiling` allows, or all of them."""
 
     missing: int
     asked: int
     ceiling: float
+    """The share that may be missing: `most_missing` in the file of judges."""
     reasons: tuple[tuple[str, int], ...]
+    """The most frequent reasons, and how often each occurs."""
     spent: str
     """What the calls so far have cost."""
     remedy: str
@@ -181,6 +186,7 @@ class JudgingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N8
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
         limit = f"most_missing allows {self.ceiling:.1%}"
         if self.ceiling >= 1.0:
+            # Any share is allowed, so all answers are missing.
             limit = "a run without any answer fails, whatever most_missing allows"
         return (
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank._files import atomic_write
-from rubrank._plain import MOST_DEPTH, MOST_KEYS, MOST_PARAMETERS, MOST_VALUES, check_bounds
+from rubrank._plain import MOST_DEPTH, MOST_KEYS, MOST_PARAMETERS, MOST_VALUES, check_bounds, plain
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import VerdictCache
@@ -21,6 +21,10 @@ from rubrank.store import Store
 
 def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_sets_are_plain_lists():
+    assert plain({"names": {"b", "a"}, "none": frozenset()}) == {"names": ["a", "b"], "none": []}
 
 
 def _bomb(levels: int, line: str) -> str:
