@@ -8,8 +8,8 @@ Markdown and HTML are read as they are rendered:
   picture, definitions of references.
 - Entities become the characters they stand for. Emphasis, code marks and tags inside a word do not divide it.
 - HTML paragraphs, headings and lists become those of Markdown.
-- Code is not changed. The signs of lists, headings, tables and of emphasis around whole words stay, too, because they
-  are structure.
+- Code is not changed, unless what stands around it hides it. The signs of lists, headings, tables and of emphasis
+  around whole words stay, too, because they are structure.
 
 Most texts hide nothing. A cheap test finds that out, and they are returned unchanged. Not covered: letters that look
 like others, style sheets, letters in the colour of a background that another element has.

@@ -125,6 +125,7 @@ def start_command(header: dict[str, Any], mechanisms: list[str]) -> int:
             os.write(writer, json.dumps(message).encode() + b"\n")
         os._exit(126)
     os.close(writer)
+    # "mechanisms" once it has built them; "open" or "error" if it cannot go on
     status: dict[str, Any] = {}
     with open(reader, "rb") as file:  # a successful exec closes the writer, which ends this file
         for line in file:
