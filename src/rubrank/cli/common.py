@@ -99,13 +99,12 @@ class ColumnOptions(Options):
         group = self.group_column
         if not group and "group" in self.column:
             group = (self.column["group"],)
-        criteria: list[str] | Literal["all"] | None = []
-        for text in self.criteria:
-            criteria += split_names(text)
-        if self.criteria and not criteria:
+        names = split_names(",".join(self.criteria))  # the option may be repeated
+        criteria: list[str] | Literal["all"] = names
+        if self.criteria and not names:
             got = repr(",".join(self.criteria))
             raise InvalidInput("options", "criteria", allowed="names such as a,b,c", got=got)
-        if criteria == ["all"]:
+        if names == ["all"]:
             criteria = "all"
         return Columns(
             group=group,

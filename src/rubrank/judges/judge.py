@@ -227,10 +227,10 @@ class Retry(_Confidential):
     attempts: int = Field(default=4, ge=1)
     first_wait: float = Field(default=0.5, ge=0.0, allow_inf_nan=False)
     """Seconds; doubled each time, with jitter, unless the server sends Retry-After."""
-    longest_wait: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
+    longest_wait: float = Field(default=30.0, ge=0.0)
     breaker_failures: int = Field(default=8, ge=1)
     """After this many failures in a row the circuit breaker opens, for `breaker_pause` seconds."""
-    breaker_pause: float = Field(default=20.0, ge=0.0, allow_inf_nan=False)
+    breaker_pause: float = Field(default=20.0, ge=0.0)
 
 
 class Escalation(_Confidential):
