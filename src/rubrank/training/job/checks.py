@@ -201,7 +201,8 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
     if len(job.config.stages) > 1:
         columns[STAGE] = None
     is_named = isinstance(environments, Mapping)  # several, and each row names one
-    for environment in environments.values() if is_named else [environments]:
+    all_environments = list(environments.values()) if is_named else [environments]
+    for environment in all_environments:
         if isinstance(environment, type):  # what a function returns is unknown before it is called
             allowed = "a class whose reset takes every column of a row, such as **kwargs"
             reset = getattr(environment, "reset", None)
