@@ -18,6 +18,7 @@ from cases import thinned
 from whole_tables import explain_file, fuse_file, load_scores
 
 from rubrank.errors import BadTable, InvalidInput
+from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns
 
 WIDE = pl.DataFrame(
@@ -108,6 +109,13 @@ def test_a_long_table_is_explained_rollout_by_rollout(tmp_path):
     group = explain_file(saved(LONG, tmp_path / "t.csv"), "q1")
     assert group.criteria == ("Facts", "Style")
     assert len(group.reward) == 3
+
+
+def test_a_group_is_explained_by_a_rule_that_names_a_criterion_without_scores_in_the_group(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("group,A,B\ng,1,0\ng,0,1\nh,1,\nh,0,\n", "utf-8")
+    group = explain_file(path, "h", FuseOptions(rule="rule-fusion:hard=('B',)"))
+    assert group.reward.tolist() == [1.0, 0.0]
 
 
 def test_other_names_of_columns(tmp_path, expected):

@@ -8,6 +8,7 @@ import math
 import pytest
 from scored import group
 
+from rubrank import Gate, find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
@@ -50,6 +51,21 @@ def test_rewards_metrics_and_texts_are_those_of_one_batch(rule, monkeypatch):
         {k: v for k, v in whole.metrics.items() if k not in timed}, abs=1e-12
     )
     assert cut.metrics["rubrank/gate/EmptyAnswer"] > 0 if rule.endswith("+") else True
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        ("rule-fusion", {"hard": ["q0 a"]}),
+        ("log-sigmoid", {"reference": {"q0 a": 0.9}}),
+        ("gdpo", {"batch_norm": False, "conditions": (("q0 a", "q0 b", 1.0),)}),
+        ("weighted-mean+", {"gate": Gate(maximum={"q0 gate": 1.0})}),
+    ],
+)
+def test_a_rule_that_names_a_criterion_of_one_query_gets_the_whole_step(rule, options, monkeypatch):
+    cut, whole = both_ways(monkeypatch, lambda: RewardEngine(SHARED, find_rule(rule, **options)), step_groups())
+    assert len(cut.results) == 1
+    assert cut.flat() == pytest.approx(whole.flat(), abs=1e-12)
 
 
 def test_attributes_within_groups(monkeypatch):

@@ -35,6 +35,7 @@ from rubrank._files import check_output_path
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import (
+    can_fuse_in_parts,
     check_changes,
     check_options_of_table,
     collect_criterion_changes,
@@ -269,8 +270,8 @@ def explain_file(
         examples = ", ".join(map(repr, labels[:3]))
         allowed = f"one of its {len(labels):,} groups, such as {examples}"
         raise UnknownName(str(path), "group", allowed, repr(group), remedy)
-    # If the rewards of a group do not depend on other groups, its own rows are enough.
-    number = labels.index(group) if is_local(scores.rule) else None
+    # Its own rows are enough, unless its rewards depend on other groups, or the rule on their criteria.
+    number = labels.index(group) if can_fuse_in_parts(scores.rule) else None
     for _, batch in scores.make_batches(number):
         for label in batch.labels:
             if str(label) == group:
@@ -507,7 +508,7 @@ class FileScores:
         """
         table = self.score_table
         assert table is not None
-        if len(table.criteria) > MOST_CRITERION_COLUMNS and is_local(self.rule):
+        if len(table.criteria) > MOST_CRITERION_COLUMNS and can_fuse_in_parts(self.rule):
             by_rubric = True
         keys = [table.groups[g].criteria if by_rubric else None for g in groups]
         for positions in _find_positions(keys):

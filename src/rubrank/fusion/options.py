@@ -227,6 +227,22 @@ def is_local(rule: Rule) -> bool:
     return all(getattr(part, "local", False) for part in find_parts(rule))
 
 
+def can_fuse_in_parts(rule: Rule) -> bool:
+    """Can groups be fused in batches that have only their own criteria, with the same rewards?
+
+    Only if the rule is local, and none of its options names a criterion: a batch without this criterion would refuse
+    the option, because the name may be a typing error.
+    """
+    weighing = find_parts(rule).weighing
+    names_criteria = (
+        not isinstance(getattr(weighing, "hard", ""), str)  # of RuleFusion
+        or isinstance(getattr(weighing, "reference", None), Mapping)  # of LogSigmoid
+        or bool(getattr(weighing, "conditions", ()))  # of GDPO and SA-MRPO
+        or (isinstance(rule, Gated) and isinstance(rule.gate.maximum, Mapping))
+    )
+    return is_local(rule) and not names_criteria
+
+
 def has_memory(rule: Rule) -> bool:
     """Does the rule, or a part of it, learn from batch to batch?"""
     return any(getattr(part, "remembers", hasattr(part, "state")) for part in find_parts(rule))

@@ -4,7 +4,8 @@ A thousand queries with ten criteria each make a matrix of ten thousand columns,
 of them. So the step is fused in parts of consecutive groups: the cost then grows with the number of scores, not with
 the size of the matrix. Whether that is possible depends on the rule:
 
-    a rule that treats each group by itself ("local")          is applied to each part
+    a rule that treats each group by itself ("local"), and     is applied to each part
+    has no option that names a criterion
     a rule that is local except for the influence of           gets that estimate first, from the criteria that several
     attributes, which it estimates over all groups             groups share; then it is applied to each part
     other rules                                                are applied to the whole step
@@ -19,7 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rubrank._choices import Penalties
-from rubrank.fusion.options import find_parts, has_rlvr2, is_local, with_options
+from rubrank.fusion.options import (
+    can_fuse_in_parts,
+    find_parts,
+    has_rlvr2,
+    is_local,
+    with_options,
+)
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rescoring, Rule, apply_rule
 from rubrank.judges.client.usage import Account
@@ -67,7 +74,7 @@ def fuse_in_parts(
     if len(table.criteria) > MOST_COLUMNS:
         if active.values_MD is not None:
             rule = _set_estimate(rule, table, active)
-        if is_local(rule):
+        if can_fuse_in_parts(rule):
             slices = split_step(table.groups)
     parts = []
     start_row = 0
@@ -122,7 +129,7 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     # RLVR² on rescored criteria (rlvr2*gear): prerequisites of a shared criterion may be criteria of one query.
     needs_all_criteria = isinstance(find_parts(rule).weighing, Rescoring) and has_rlvr2(rule)
     uncontrolled_rule = with_options(rule, _OWNER, adjust=None)
-    if needs_all_criteria or is_local(rule) or not is_local(uncontrolled_rule):
+    if needs_all_criteria or is_local(rule) or not can_fuse_in_parts(uncontrolled_rule):
         return rule
     group_counts = Counter(
         criterion.name

@@ -22,7 +22,7 @@ from rubrank._files import require_file
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.runs import EvalRun, find_runs
-from rubrank.fusion.options import is_local, make_fuse_rule
+from rubrank.fusion.options import can_fuse_in_parts, make_fuse_rule
 from rubrank.grading.grade import grade
 from rubrank.options import FuseOptions
 from rubrank.records.files import find_record_files, is_records, write_records
@@ -220,9 +220,10 @@ class GradingFeed:
 
     def grade_first(self) -> None:
         """Grade some groups in this thread; raises what is wrong with rubric, judges or rollouts."""
-        # A rule that normalizes over the batch gets all groups at once: parts would have other rewards.
+        # A rule that looks at other groups, or at criteria by name, gets all groups at once: parts would have other
+        # rewards, or lack a criterion.
         rule = make_fuse_rule(self._options.fusion)
-        self._grade(_FIRST_GROUPS if is_local(rule) else self.total)
+        self._grade(_FIRST_GROUPS if can_fuse_in_parts(rule) else self.total)
 
     def start(self) -> None:
         """Grade the rest."""
