@@ -76,3 +76,36 @@ def test_another_number_or_a_longer_name_is_no_claim(question, truth, answer):
 
 def test_an_answer_that_breaks_off_with_an_article_after_the_truth():
     assert judge("What did the boy see?", "dragon", "The boy saw the dragon The.") == 1
+
+
+MOUNTAIN = "제주도에서 가장 높은 산은 무엇입니까?"
+WORK = "彼が最初に見た作品は何ですか。"
+PRODUCT = "乔布斯发明了什么?"
+
+
+@pytest.mark.parametrize(
+    ("question", "truth", "answer"),
+    [
+        (WORK, "ガンダム", "彼が最初に見たのはガンダムという作品でした。"),
+        (WORK, "ふじさん", "彼が最初に見たのはふじさんという作品でした。"),
+        (MOUNTAIN, "한라산", "제주도에서 가장 높은 산으로 알려진 한라산이 유명합니다."),
+        (MOUNTAIN, "한라 산맥", "제주도에서 가장 높은 산으로 알려진 한라 산맥의 봉우리가 유명합니다."),
+        (PRODUCT, "iPhone手机", "乔布斯发明了iPhone手机并改变了世界。"),
+        (PRODUCT, "iPhone手机", "乔布斯发明了 iPhone 手机并改变了世界。"),
+    ],
+)
+def test_scripts_without_spaces(question, truth, answer):
+    assert judge(question, truth, answer) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "truth", "answer"),
+    [
+        (WORK, "カンタム", "彼が最初に見たのはガンダムという作品でした。"),
+        ("그는 어디에서 공부했습니까?", "서울", "그는 오랫동안 유명한 서울대학교에서 공부했습니다."),
+        (PRODUCT, "Phone手机", "乔布斯发明了iPhone手机并改变了世界。"),
+        ("他几岁去世?", "25岁", "他在1990年去世的时候125岁了。"),
+    ],
+)
+def test_parts_of_other_words_in_scripts_without_spaces(question, truth, answer):
+    assert judge(question, truth, answer) == 0

@@ -170,6 +170,11 @@ def test_the_truth_may_come_with_the_rollout():
     assert verdict("West Lake", metadata={"answer": "west lake"}).value == 1
 
 
+@folded("truth", ["#### 42", "\\boxed{42}", "<answer>42</answer>", "6 · 7 is 42.\n#### 42"])
+def test_the_truth_may_be_a_worked_solution(truth):
+    assert verdict("42", truth, "exact").value == 1
+
+
 def test_sets_have_no_order_and_no_extras():
     assert verdict("b, c and a", "a, b, c", "set").value == 1
     assert verdict("苹果、香蕉", ["香蕉", "苹果"], "set").value == 1

@@ -52,3 +52,20 @@ def test_patterns_from_data_cannot_hang():
 def test_contractions_break_the_tone(tone):
     assert verdict("DictionRequirement", "We don’t know.", tone=tone).value == 0
     assert verdict("DictionRequirement", "The dog's bone.", tone="no contractions").value == 1
+
+
+@folded(
+    ("word", "text", "where", "value"),
+    [
+        ("#hashtag", "#hashtag is new", "start", 1),
+        ("#hashtag", "**#hashtag** is new", "start", 1),
+        ("#hashtag", "#hashtags are new", "start", 0),
+        ("C#", "# C# is new", "start", 1),
+        ('"done"', 'He said "done"', "end", 1),
+        ('"done"', '**He said "done"**.', "end", 1),
+        ("done", 'He said "done."', "end", 1),
+        ('"done"', "He said done.", "end", 0),
+    ],
+)
+def test_a_keyword_may_begin_or_end_with_a_mark(word, text, where, value):
+    assert verdict("Keyword", text, keywords=[word], where=where).value == value

@@ -312,6 +312,8 @@ HALFTIME = "Who performed the halftime show of the Super Bowl in 2017?"
         ("Munar won the set against Tsitsipas.", "Tsitsipas", "Munar or Tsitsipas: who won the set?", 0),
         ("He was born on 3. března.", "3", "How many brothers did he have?", 0),
         ("The city lies north of Lyon.", "Lyon", "Where does the city lie?", 0),
+        ("She received it. She often thanked Eva Nová for it.", "Eva Nová", "Who received the medal?", 1),
+        ("Jana Malá received the medal. She often thanked Eva Nová for it.", "Eva Nová", "Who received the medal?", 0),
     ],
 )
 def test_sentences_that_answer_the_question(answer, truth, question, right):
@@ -331,6 +333,22 @@ def test_sentences_that_answer_the_question(answer, truth, question, right):
         ("1.5米", "15 cm", 0),
         ("1.5米", "150 kg", 0),
         ("$3.0 \\times 10^{7}$ m/s", "3e8 m/s", 0),
+        ("5 per cent", "5%", 1),
+        ("It is 5 km long.", "5000 m", 1),
+        ("9.8 m s^-2 downwards", "9.8 m/s^2", 1),
+        ("It is 20 degrees Celsius outside", "20 °C", 1),
+        ("It is 20 degrees Fahrenheit outside", "20 °C", 0),
+        ("5 km 200 m", "5 km", 0),
+        ("5 km per lap", "5 km", 0),
+        ("5 m square", "5 m", 0),
+        ("2.5 m", "2-3 m", 1),
+        ("4 m", "2-3 m", 0),
+        ("2-3 km", "2 to 3 km", 1),
+        ("2-3 km", "3 km", 0),
+        ("2-3 km", "-3 km", 0),
+        ("x = -3 km", "-3 km", 1),
+        ("2000", "2024-05", 0),
+        ("0.003 m", "3.0×10-3 m", 1),
     ],
 )
 def test_quantities_with_powers_and_chinese_units(answer, truth, right):

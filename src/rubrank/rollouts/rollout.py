@@ -299,7 +299,7 @@ def _add_results(
         call_id = call.get("id")
         result = None
         if isinstance(call_id, str) and messages_of_id[call_id]:
-            # The message of a call that has a result is used up, too: the next one belongs to the next call.
+            # Taken even if the call has a result already: the next message with this id belongs to the next such call.
             result = messages_of_id[call_id].popleft()
         if call.get("result") is None:
             if result is None and other_messages:

@@ -33,6 +33,9 @@ which is 1, ½ or 0 if both are certain, ½ if they are equal, and depends on th
 If only scores are known, but also how much they vary when the same response is judged again (σ, from `rubrank judge
 audit`), the outcome is Φ((s_i − s_j) / (√2 σ)).
 
+Words: an outcome is one number for two rollouts. `outcomes` and its variants compute a matrix of them from scores or
+distributions. Comparisons are the tables of outcomes that a caller passes; checked, they are the cells of a batch.
+
 Letters in names and shapes: N groups, G rollouts of one group, M rollouts of all groups, K criteria, L levels.
 """
 
@@ -124,8 +127,9 @@ def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) ->
     beats_LL = outcomes(levels[:, None], margin)[:, :, 0] == 1.0
     # Sums of products in one fixed order, not matrix products: those may round equal rows differently, and equal
     # distributions must tie exactly.
-    # below_GL: P(rollout is worse than level); wins_GG: P(column is worse than row).
+    # P(rollout is worse than level):
     below_GL = np.stack([(p_L * beats_LL).sum(-1) for p_L in p_GL])
+    # P(column is worse than row):
     wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])
     # P(win) + ½ P(tie), where P(tie) = 1 − P(win) − P(loss).
     result = 0.5 + 0.5 * (wins_GG - wins_GG.T)
@@ -258,19 +262,19 @@ def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np
 def check_comparisons(owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch) -> Cells:
     """Return observed outcomes by group and column; raises InvalidInput if they are not valid outcomes.
 
-    comparisons: criterion, by its name or column → its outcomes, in one of these shapes:
+    comparisons: criterion, by its name or column → its tables of outcomes, in one of these shapes:
         (G, G)              if there is only one group
-        (N, G, G), a list   one matrix for each group; None for a group without comparisons
-        a mapping           label of a group → its matrix
-        In a matrix, 1 = row is better than column, 0.5 = tie, NaN = not compared.
+        (N, G, G), a list   one table for each group; None for a group without comparisons
+        a mapping           label of a group → its table
+        In a table, 1 = row is better than column, 0.5 = tie, NaN = not compared.
     """
     cells: dict[tuple[int, int], np.ndarray] = {}
-    for key, all_outcomes in comparisons.items():
+    for key, tables in comparisons.items():
         k = find_column(owner, key, batch, "outcomes key")
-        for g, outcomes_GG in _split_by_group(owner, key, all_outcomes, batch):
+        for g, table in _split_by_group(owner, key, tables, batch):
             label = batch.labels[g]
             size = int(batch.sizes[g])
-            cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, size)
+            cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", table, size)
             scores_G = batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]
             if not np.isnan(scores_G).all():
                 allowed = f"NaN for criterion {key!r} in group {label!r}, which was compared"
@@ -280,9 +284,10 @@ def check_comparisons(owner: str, comparisons: Mapping[Any, Any], batch: ScoreBa
 
 
 def find_column(owner: str, key: Any, batch: ScoreBatch, parameter: str) -> int:
-    """Return the column of a criterion that is given by its name, if the criteria have names, or by its number.
+    """Return the column of a criterion; raises UnknownName or InvalidInput if there is no such criterion.
 
-    parameter: what the key is, for the message. Raises UnknownName or InvalidInput if there is no such column.
+    key: the number of the column, or the criterion's name if the criteria have names. parameter: what the key is, for
+    the message.
     """
     if isinstance(key, str) and batch.has_names:
         if key not in batch.names:
@@ -295,28 +300,28 @@ def find_column(owner: str, key: Any, batch: ScoreBatch, parameter: str) -> int:
 
 
 def _split_by_group(
-    owner: str, key: str | int, all_outcomes: Any, batch: ScoreBatch
+    owner: str, key: str | int, tables: Any, batch: ScoreBatch
 ) -> list[tuple[int, Any]]:
-    """Return (group number, outcomes) for each group that has some; the outcomes are not checked yet.
+    """Return (group number, table of outcomes) for each group that has one; the tables are not checked yet.
 
-    all_outcomes: of one criterion, in a shape that `check_comparisons` lists.
+    tables: of one criterion, in a shape that `check_comparisons` lists.
     """
     parameter = f"outcomes of {key!r}"
-    if isinstance(all_outcomes, Mapping):
+    if isinstance(tables, Mapping):
         numbers = {label: g for g, label in enumerate(batch.labels)}
-        for label in all_outcomes:
+        for label in tables:
             if label not in numbers:
                 raise UnknownName.of(owner, f"group in {parameter}", label, map(str, numbers))
-        return [(numbers[label], outcomes_GG) for label, outcomes_GG in all_outcomes.items()]
-    if not isinstance(all_outcomes, Iterable):
+        return [(numbers[label], table) for label, table in tables.items()]
+    if not isinstance(tables, Iterable):
         allowed = "a matrix, a list of matrices, or a mapping by group"
-        raise InvalidInput(owner, parameter, allowed, repr(all_outcomes)[:80])
-    items = list(all_outcomes)
-    # With one group, the items may be the rows of its matrix, or there is one item, the matrix itself.
+        raise InvalidInput(owner, parameter, allowed, repr(tables)[:80])
+    items = list(tables)
+    # With one group, the items may be the rows of its table, or there is one item, the table itself.
     if batch.N == 1 and len(items) == batch.sizes[0]:
         are_rows = all(np.ndim(_try_to_convert(item)) == 1 for item in items)
         if are_rows:
-            return [(0, all_outcomes)]
+            return [(0, tables)]
     if len(items) != batch.N:
         allowed = f"one table for each of the {batch.N} groups"
         remedy = "Give None for a group without, or a mapping by label."
@@ -332,9 +337,9 @@ def _try_to_convert(values: Any) -> Any:
         return values
 
 
-def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.ndarray:
+def _check_outcomes(owner: str, where: str, table: Any, size: int) -> np.ndarray:
     """Return the outcomes of a group as an array with NaN on the diagonal; raises InvalidInput if they are wrong."""
-    array = _try_to_convert(outcomes_GG)
+    array = _try_to_convert(table)
     parameter = f"outcomes of {where}"
     if not isinstance(array, np.ndarray) or array.shape != (size, size):
         got = f"shape {np.shape(array)}" if isinstance(array, np.ndarray) else "something else"

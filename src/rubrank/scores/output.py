@@ -75,7 +75,7 @@ def write_scores(table: ScoreTable, path: Path) -> None:
             for data in chain([header], rows):
                 text = json.dumps(data, ensure_ascii=False)
                 if not text.isprintable():
-                    # Such a character may be a lone surrogate, which cannot be written as UTF-8, but its escape can.
+                    # The text may hold a lone surrogate, which UTF-8 cannot encode: all but ASCII is escaped.
                     text = json.dumps(data)
                 file.write(text + "\n")
 
@@ -139,9 +139,10 @@ def _write_parquet(
     text_columns = [
         name for name in (DIGEST, OUTCOMES, PROBABILITIES) if any(name in row for row in rows)
     ]
-    fixed_names = {*schema, DIGEST, OUTCOMES, PROBABILITIES}
-    names = [*criteria, *(name + REASON_SUFFIX for name in criteria)]
-    has_clash = len(fixed_names.union(names)) < len(fixed_names) + len(names)
+    # Two columns would have the same name if a criterion is called "group", or "Tone (reason)" beside "Tone".
+    reason_columns = [name + REASON_SUFFIX for name in criteria]
+    all_names = [*schema, DIGEST, OUTCOMES, PROBABILITIES, *criteria, *reason_columns]
+    has_clash = len(set(all_names)) < len(all_names)
     is_long = len(criteria) > _MOST_CRITERION_COLUMNS or has_clash
     if is_long:
         schema |= {"criterion": pl.String, "score": pl.Float64, "reason": pl.String}

@@ -66,6 +66,61 @@ Kind: TypeAlias = Literal[
     "contractions",
 ]
 
+# ---- the first person -----------------------------------------------------------------------------------------------
+
+_PRONOUN = re.compile(
+    r"""
+    (?<![\w'’/.-])
+    (?: I(?![\w/-])                                     # not "I/O"
+      | i(?= ['’](?:m|ve|ll|d)\b                        # "i'm"
+           | \s+(?:am|was|have|had|think|will|would|can|could|do|did|don['’]t|like|love|want|need|feel|know|went|see|saw
+               |believe|hope|guess|mean|really|just|also)\b )
+      | [Mm]e | [Mm]y | MY | [Mm]yself | [Mm]ine | [Ww]e | WE | us | Us | [Oo]urs? | OURS? | [Oo]urselves
+    )
+    (?![\w-])
+    | (?<![自忘无大小真本])我 | 咱                         # not 自我 (self), 忘我 (selfless)
+    """,
+    re.VERBOSE,
+)
+_WORD_BEFORE = re.compile(r"([^\W_]+)[ \t]+\Z")
+# What follows the numeral I: ". Introduction", " and II".
+_NUMERAL_AFTER = re.compile(
+    r"[ \t]*(?:[.)][ \t]+[A-Z]|[:,)]?[ \t]*(?:and|through|to|–|-)?[ \t]*(?:II|III|IV|V)\b)"
+)
+# What stands before the noun "mine": "the ", "coal ".
+_MINE_BEFORE = re.compile(
+    r"\b(?:an?|the|coal|gold|salt|land|iron|copper|silver|diamond|this|that|each|old|abandoned|data)\s\Z",
+    re.IGNORECASE,
+)
+
+
+def find_first_person(text: str) -> str | None:
+    """Return the first pronoun of the first person: "we" for "In World War I we lost", not the numeral; None if none.
+
+    Not covered: other languages than English and Chinese; words in capitals throughout ("US", "ME" are no pronouns).
+    """
+    for pronoun in _PRONOUN.finditer(text):
+        start = pronoun.start()
+        if pronoun[0] == "I":
+            # The numeral: "World War I"; "I. Introduction", "I and II" at the beginning of a line.
+            before = _WORD_BEFORE.search(text, max(0, start - 30), start)
+            if (
+                before
+                and before[1][0].isupper()
+                and (before[1].lower(),) in read_table("numbered_things")
+            ):
+                continue
+            line_before = text[max(0, start - 40) : start].rpartition("\n")[2]
+            if not line_before.strip(" \t#*") and _NUMERAL_AFTER.match(text, pronoun.end()):
+                continue
+        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(text, max(0, start - 15), start):
+            continue  # a coal mine
+        return pronoun[0]
+    return None
+
+
+# ---- keywords and forbidden content --------------------------------------------------------------------------------
+
 _EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u26ff\u2700-\u2712\u2728\u2733-\u2757\u2763-\u2767"
     "\u2795-\u2797\u2b50\u2b55]|[\u203c-\u2bff]\ufe0f"
@@ -93,7 +148,7 @@ _KINDS: dict[str, Callable[[str], object]] = {
     "table": re.compile(r"(?m)^[ \t]*+\|?(?:[ \t]*+:?-{2,}+:?[ \t]*+\|)+").search,
     "latin letters": re.compile("[A-Za-z]").search,
     "chinese": re.compile("[\u3400-\u9fff]").search,
-    "first person": lambda raw: find_first_person(raw),
+    "first person": find_first_person,
     "contractions": _CONTRACTION.search,
 }
 _KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
@@ -127,7 +182,7 @@ def _check_keyword_parameters(params: Any) -> str | None:
     return None
 
 
-@verifier("Keyword", family="presence", version=3, check=_check_keyword_parameters)
+@verifier("Keyword", family="presence", version=4, check=_check_keyword_parameters)
 def keyword(
     text: Text,
     *,
@@ -171,7 +226,12 @@ def keyword(
         counts = [_count_at(place, phrase, whole_words, where, enough) for place in places]
         if not counts or not all(holds(n, relation, count) for n in counts):
             failed.append(word)
-    needed = {"all": len(keywords), "any": 1}.get(str(need), need)
+    if need == "all":
+        needed = len(keywords)
+    elif need == "any":
+        needed = 1
+    else:
+        needed = need
     met = len(keywords) - len(failed)
     times = "once" if count == 1 else f"{count} times"
     reason = (
@@ -179,22 +239,26 @@ def keyword(
     )
     if failed:
         reason += f"; not met: {', '.join(map(repr, failed[:5]))}"
-    return met >= int(needed), reason
+    return met >= needed, reason
 
 
 def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | None) -> int:
     """Count the phrase in a part of the text; with `where` "start" or "end" 1 if it stands there, else 0.
 
+    Marks around the part are ignored ("**Done**" starts with "done"), but not those of the phrase itself ("#hashtag").
     enough: the count at which counting may end.
     """
     if where == "start":
-        start = place.lstrip("*_#>\"'“‘「『《 ")[: len(phrase) + 1]
-        return int(start.startswith(phrase) and count_phrase(start, phrase, whole=whole) > 0)
+        start = place.lstrip("*_#>\"'“‘「『《 ".replace(phrase[:1], ""))
+        # With the next character, which tells whether the phrase ends a word.
+        first = start[: len(phrase) + 1]
+        return int(start.startswith(phrase) and count_phrase(first, phrase, whole=whole) > 0)
     if where == "end":
-        end = place.rstrip("*_\"'”’」』》 ")
+        marks = "*_\"'”’」』》 ".replace(phrase[-1:], "")
+        end = place.rstrip(marks)
         if not end.endswith(phrase):
-            end = end.rstrip(".。!！?？…")
-        # The character before the phrase tells whether it begins a word.
+            end = end.rstrip(marks + ".。!！?？…")
+        # With the character before, which tells whether the phrase begins a word.
         last = end[-len(phrase) - 1 :]
         return int(end.endswith(phrase) and count_phrase(last, phrase, whole=whole) > 0)
     return count_phrase(place, phrase, whole=whole, enough=enough)
@@ -289,8 +353,8 @@ def _compile_lookalikes(word: str) -> re.Pattern[str]:
 def _is_ordinary_spelling(word: str) -> bool:
     """Do the digits or foreign letters of a word disguise nothing?
 
-    This holds for words of another alphabet, numbers with a unit (5am), numbered names (item5), and codes with fewer
-    letters than digits (A11).
+    This holds for words of another alphabet (the Russian оса), numbers with a unit (5am), numbered names (item5), and
+    codes with fewer letters than digits (A11). Any other word is a disguise: b4d, bаd with a Cyrillic а.
     """
     letters = sum((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
     digits = sum(map(str.isdigit, word))
@@ -397,56 +461,3 @@ def regex(
         matches = bool(lines) and matching == len(lines)
         reason = f"{matching} of {len(lines)} lines match {pattern[:60]!r}"
     return matches == (must == "match"), reason
-
-
-# ---- the first person -----------------------------------------------------------------------------------------------
-
-_PRONOUN = re.compile(
-    r"""
-    (?<![\w'’/.-])
-    (?: I(?![\w/-])                                     # not "I/O"
-      | i(?= ['’](?:m|ve|ll|d)\b                        # "i'm"
-           | \s+(?:am|was|have|had|think|will|would|can|could|do|did|don['’]t|like|love|want|need|feel|know|went|see|saw
-               |believe|hope|guess|mean|really|just|also)\b )
-      | [Mm]e | [Mm]y | MY | [Mm]yself | [Mm]ine | [Ww]e | WE | us | Us | [Oo]urs? | OURS? | [Oo]urselves
-    )
-    (?![\w-])
-    | (?<![自忘无大小真本])我 | 咱                         # not 自我 (self), 忘我 (selfless)
-    """,
-    re.VERBOSE,
-)
-_WORD_BEFORE = re.compile(r"([^\W_]+)[ \t]+\Z")
-# What follows the numeral I: ". Introduction", " and II".
-_NUMERAL_AFTER = re.compile(
-    r"[ \t]*(?:[.)][ \t]+[A-Z]|[:,)]?[ \t]*(?:and|through|to|–|-)?[ \t]*(?:II|III|IV|V)\b)"
-)
-# What stands before the noun "mine": "the ", "coal ".
-_MINE_BEFORE = re.compile(
-    r"\b(?:an?|the|coal|gold|salt|land|iron|copper|silver|diamond|this|that|each|old|abandoned|data)\s\Z",
-    re.IGNORECASE,
-)
-
-
-def find_first_person(text: str) -> str | None:
-    """Return the first pronoun of the first person: "we" for "In World War I we lost", not the numeral; None if none.
-
-    Not covered: other languages than English and Chinese; words in capitals throughout ("US", "ME" are no pronouns).
-    """
-    for pronoun in _PRONOUN.finditer(text):
-        start = pronoun.start()
-        if pronoun[0] == "I":
-            # The numeral: "World War I"; "I. Introduction", "I and II" at the beginning of a line.
-            before = _WORD_BEFORE.search(text, max(0, start - 30), start)
-            if (
-                before
-                and before[1][0].isupper()
-                and (before[1].lower(),) in read_table("numbered_things")
-            ):
-                continue
-            line_before = text[max(0, start - 40) : start].rpartition("\n")[2]
-            if not line_before.strip(" \t#*") and _NUMERAL_AFTER.match(text, pronoun.end()):
-                continue
-        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(text, max(0, start - 15), start):
-            continue  # a coal mine
-        return pronoun[0]
-    return None

@@ -68,7 +68,8 @@ def instruction(
             answer: Answer = function(subject, **params)
             return answer
 
-        # Reading the text as a reader sees it came later, and raised the version of all instructions that do.
+        # `version` counts changes of the function itself. Reading the visible text instead of the raw one counts as one
+        # more.
         full_version = version if is_about_marks else version + 1
         verifier(name, family=family, version=full_version, languages=languages)(check)
         # As after `@verifier`, the name in the module is the plain function; only the registered verifier is `check`.
@@ -211,7 +212,7 @@ AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)
 def compare_count(count: int, unit: str, relation: Relation, required: float) -> tuple[bool, str]:
     """Return whether the count satisfies the relation, and the reason: `3 bullets found, at least 4 required`."""
     units = _pluralise(unit, count)
-    reason = f"{count} {units} found, {relation} {required:g} required"
+    reason = f"{count} {units} found, {relation} {required:.15g} required"
     return holds(count, relation, required), reason
 
 
@@ -228,8 +229,8 @@ def _pluralise(unit: str, count: int) -> str:
 def check_count_parameters(params: Any) -> str | None:
     """Check the parameters of a verifier that counts; `params` has `relation`, `count`, `low` and `high`.
 
-    Returns None if a response can satisfy them, else what they must be. The error says "params must be …", so that the
-    text continues that sentence.
+    Returns None if a response can satisfy them. Otherwise it returns what they must be, which completes the sentence
+    "params must be …" of the error.
     """
     count = params.count
     low = params.low
@@ -258,10 +259,8 @@ def compare_range(
     The count is compared with `required`, which is the verifier's parameter `count`; if that is None, with `low` and
     `high`, of which one may be None. Without any of the three the verdict is missing.
     """
-    units = _pluralise(unit, count)
     if required is not None:
-        reason = f"{count} {units} found, {relation} {required} required"
-        return holds(count, relation, required), reason
+        return compare_count(count, unit, relation, required)
     if low is None and high is None:
         return missing("no number is asked for: give `count`, or `low` and `high`")
     if low is None:
@@ -271,7 +270,7 @@ def compare_range(
     else:
         allowed = f"{low} to {high}"
     in_range = (low or 0) <= count and (high is None or count <= high)
-    return in_range, f"{count} {units} found, {allowed} required"
+    return in_range, f"{count} {_pluralise(unit, count)} found, {allowed} required"
 
 
 # ---- checks that several instructions share -----------------------------------------------------------------------

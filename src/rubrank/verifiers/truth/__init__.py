@@ -5,7 +5,7 @@
 
 The data name the truth in many ways. The names in `NAMES` are looked up in the metadata itself, then in the objects
 that it has under the names in `HOLDERS`, such as verl's `reward_model`; objects may be JSON texts. Only the result of a
-worked solution is taken: what is in \\boxed{}, or follows ####.
+worked solution is taken: what is in <answer>…</answer> or \\boxed{}, or follows ####.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ def _read_values(value: Any) -> tuple[str, ...]:
         if text[:1] == "[" and text[-1:] == "]" and '"' in text:
             with contextlib.suppress(ValueError, RecursionError):
                 return _read_values(json.loads(text))
-        is_worked_solution = "####" in text or "\\boxed" in text or "</answer>" in text
-        if len(text) > 12 and is_worked_solution:
+        if "####" in text or "\\boxed" in text or "</answer>" in text:  # a worked solution
             text = read_answer(text, ("answer_tag", "boxed", "hash")).text or text
         return (text,) if text else ()
     if isinstance(value, bool | int | float):

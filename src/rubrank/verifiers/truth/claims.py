@@ -17,6 +17,22 @@ The first sentence (the first two if the question is known) and the last are sea
 3. `_names_date`, `_lists_parts`: the sentence gives the date in another notation, or all parts of a list.
 In all three, `_is_answer` rejects a truth that is denied, doubted, hedged ("Paris or Lyon"), only compared with, one of
 several names, or a part of a longer name. `surroundings` has the tests that need only the words around the truth.
+
+Some sentences with the truth Lady Gaga and the question "Who performed the halftime show?", and the rule that decides:
+
+    It was Lady Gaga.                                   claimed by 1: behind "was", at the end
+    Lady Gaga performed it in 2017.                     claimed by 1: at the beginning, before a verb
+    The show of 2017 featured Lady Gaga live.           not found by 1, claimed by 2
+    Gaga performed the show.                            not found: only a first name in the question may be left out
+  The rest is found by 1 or 2, and then rejected by `_is_answer`, whose tests run in this order:
+    Perhaps it was Lady Gaga.                           `_DOUBT`
+    It was not Lady Gaga.                               `is_ruled_out`: denied
+    It was Lady Gaga or Shakira.                        `is_ruled_out`: an alternative
+    The show featured Lady Gaga and Shakira.            `is_ruled_out`: one of several names
+    Before Lady Gaga, Shakira performed.                `_RELATED_BEFORE`
+    While Lady Gaga applied, Shakira sang.              `_CONCESSION`
+    Lady Gaga has never performed the show.             `_NEGATION`
+    It was Lady Gaga Junior.                            `_is_start_of_name`
 """
 
 from __future__ import annotations
@@ -24,7 +40,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from rubrank._plain import replace_surrogates, word_set
@@ -74,19 +90,14 @@ _START_BEFORE = re.compile(
     rf"\A(?:{OPENING_MARKS}|[#>-])*(?:{write_pattern(read_phrases('opening'))}[\s,，:：]*)?{_SMALL}\Z",
     re.IGNORECASE,
 )
-# The clause ends behind the truth: with the text, a full stop, or a word that begins another clause.
+# The clause ends behind the truth: with the text, a full stop, "is" in languages that put it last (です, 입니다), a
+# word that begins another clause ("because"), or a comma and a remark (", of course", ", the capital of France").
 _CLAUSE_END = re.compile(
     rf"""{CLOSING_MARKS}
     (?: \Z | [.。．!！;；\n?？](?:\W|\Z) | [.。．!！;；]
       | です | だ(?!\w) | である | でした | 입니다 | 이다 | 예요 | 이에요 | है | है। | dir\b | dır\b | dur\b
-      | (?: [,，、]?\s*
-            (?:because|since|as|which|who|whose|where|for|so|and[ ]it|and[ ]the|given|due|with|in|on|at|from|not
-              |rather|instead|but|although|though|whereas|while|by
-              |parce|car|puisque|qui|où|en|porque|pois|ya[ ]que|que
-              |weil|da|denn|das|die|und[ ]nicht|perché|che|потому|который|так[ ]как|поскольку)\b )
-      # a comma, and a remark or what it is: ", of course", ", the capital of France"
-      | ,\s*(?:of[ ]course|naturally|obviously|the|an?|it|he|she|they|la|le|el|der|die|das|il|o|su|son|its)\b
-      | [,，]?\s*(?:因为|由于|而不是|而非|不是|它|其|这|位于|なぜなら)
+      | [,，、]?\s*{write_pattern(read_phrases("clause start"))}
+      | ,\s*{write_pattern(read_phrases("remark start"))}
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -133,6 +144,11 @@ _NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)"
 _HYPHEN_BEFORE = re.compile(r"[A-Z]\w*[-‐]\Z")
 
 # ---- words ----
+# What Korean joins to a word: "is", "was", "of", "in" …
+_KOREAN_PARTICLE = (
+    "(?:은|는|이|가|을|를|의|에|에서|에게|도|만|로|으로|와|과|이나|나|까지|부터|다|이다|였다|이었다|입니다|이며|이고"
+    "|였습니다|이었습니다|예요|이에요|라고|이라고|라는|이라는)"
+)
 _UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
 # A number; characters of a script without spaces; any other word, with "'s": 25年 is two words.
 _WORD = re.compile(
@@ -143,6 +159,7 @@ _ARTICLES = word_set("a an the The")  # "A" may be a name
 _SHORT_WORDS = word_set("yes no true false none zero one two")
 # Languages whose nouns and names change their endings: Paříž, v Paříži.
 _INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
+_CZECH_JULY = ("cervenec", "cervenc")
 _VOWELS = "aeiouyаеиоуыэюяьй"
 _LONG_ENDINGS = word_set("ach ami ich imi ovi ech eho emu ymi ove ами ого ому ыми")  # v Aténách
 
@@ -257,17 +274,18 @@ def _mentions(sentences: list[str], truth: str, question: str, language: str) ->
         is_short = len(letters) < 2 or _SHORT_WORDS.issuperset(form)
         if (is_short and not letters.isdigit()) or _is_in_question(form, question, language):
             continue
+        first = sentences[0]
+        # "Jana Malá received the medal. She often thanked Eva Nová for it.": the first sentence answers "Who received
+        # the medal?", so Eva Nová is not claimed. This is about names, not numbers, and about names that the first
+        # sentence does not have.
+        may_be_answered_before = letters.isalpha() and not _find_words(first, form, language)
         for sentence in sentences:
             places = _find_words(sentence, form, language)[:1]
-            if not any(_is_answer(sentence, *place, form, question) for place in places):
+            if not places or not _is_answer(sentence, *places[0], form, question):
                 continue
-            was_answered_before = (
-                sentence is not sentences[0]
-                and letters.isalpha()
-                and not _find_words(sentences[0], form, language)
-                and _gives_answer(sentences[0], sentence, question)
-            )
-            if not was_answered_before:
+            if sentence is first or not may_be_answered_before:
+                return True
+            if not _gives_answer(first, sentence, question):
                 return True
     return False
 
@@ -423,21 +441,27 @@ def _is_start_of_name(mention: str, after: str, question: str) -> bool:
     """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
 
     mention: the truth as the sentence writes it. after: the rest of the sentence behind it.
+
+        mention    after            result
+        Paris      " is big"        False    neither a name nor a number follows
+        Paris      "-Nice"          True     joined by a mark
+        1.4        ".4.1"           True
+        1944       " Bohr fled"     False    a number ends before a name
+        12         " 000"           True     but not before digits
+        Paris      " Hilton"        True     unless the question asks for a first name
+        October    " 1993"          True     unless the question gives the next word: "In which month of 1993 …?"
+        dragon     " Smaug"         True     as before
     """
     next_name = _NEXT_NAME.match(after)
     if next_name is None:
         return False
-    if after[0] != " ":  # "Paris-Nice", "1.4.4.1"
+    if after[0] != " ":
         return True
     is_before_name = next_name[0][-1].isalpha()
     if mention[0].isdigit():
-        # "in 1944 Bohr" and "3,5 TeV" are whole numbers; "12 000" goes on.
         return not is_before_name
     if is_before_name and mention[0].isupper():
-        # The first name is enough if only that was asked for.
         return _FIRST_NAME_ASKED.search(question) is None
-    # A number follows ("October 1993"), or a name follows a word in small letters. It does not belong to the truth if
-    # the question gives it: "in October 1993" answers "In which month of 1993 …?".
     next_words = _list_words(after[:100])
     if not next_words:
         return False  # only an article follows, as in a text that breaks off: "the dragon The"
@@ -453,8 +477,9 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
     It is not in the question, and it is a year (four digits) if and only if the truth is one.
     """
     numbers = [word for word in truth_words if word.isdigit()]
-    # A truth of three words or more is too special to be confused with another number.
-    if len(truth_words) > 2 or not numbers:
+    # Only a number alone or with one word ("15", "15 days") is likely to have rivals. In a longer truth the other words
+    # show what the number counts: "12 angry men", "June 5, 1944".
+    if not numbers or len(truth_words) > 2:
         return False
     is_year = max(map(len, numbers)) == 4
     question_words = set(_list_words(question))
@@ -508,7 +533,7 @@ def _split_words(text: str, language: str = "") -> list[_Word]:
             word = fold_accents(word)
         if word and match[0] not in _ARTICLES:
             words.append(_Word(number_words.get(word, word), match.start(), match.end()))
-        if len(words) > _MOST_WORDS:
+        if len(words) == _MOST_WORDS:
             break
     return words
 
@@ -517,12 +542,10 @@ def _find_words(text: str, truth_words: list[str], language: str = "") -> list[t
     """Return the places (start, end) where the words follow each other.
 
     The last word may have an English plural ending; in a `language` that inflects, each word may have another ending.
-    In scripts without spaces, only the first place with the same characters is returned.
+    In scripts without spaces, the same characters may stand anywhere; see `_compile_unspaced`.
     """
-    joined = "".join(truth_words)
-    if not all(char.isascii() or _is_spaced(char) for char in joined):
-        start = text.find(joined)
-        return [] if start < 0 else [(start, start + len(joined))]
+    if not all(char.isascii() or _is_spaced(char) for char in "".join(truth_words)):
+        return [match.span() for match in _compile_unspaced(tuple(truth_words)).finditer(text)]
     words = _split_words(text, language)
     places = []
     n = len(truth_words)
@@ -542,6 +565,32 @@ def _find_words(text: str, truth_words: list[str], language: str = "") -> list[t
     return places
 
 
+@lru_cache(maxsize=1024)
+def _compile_unspaced(truth_words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for words of a script without spaces between words, with or without spaces: iPhone 手机.
+
+    A letter or digit of another script at an edge must not go on: the 25 of 25岁 is not found in 125岁. Korean has
+    spaces, but joins particles to words: 한라산이 has 한라산, and 서울대학교 (a university) does not have 서울.
+    """
+    first = truth_words[0][0]
+    last = truth_words[-1][-1]
+    left = ""
+    right = ""
+    if _is_hangul(first):
+        left = r"(?<![\uac00-\ud7af])"
+    elif _is_spaced(first):
+        left = r"(?<![a-z\d])"
+    if _is_hangul(last):
+        right = rf"(?={_KOREAN_PARTICLE}?(?![\uac00-\ud7af]))"
+    elif _is_spaced(last):
+        right = r"(?![a-z\d])"
+    return re.compile(left + r"\s*".join(map(re.escape, truth_words)) + right, re.IGNORECASE)
+
+
+def _is_hangul(char: str) -> bool:
+    return "\uac00" <= char <= "\ud7af"
+
+
 def _share_stem(word: str, other: str) -> bool:
     """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington?
 
@@ -552,9 +601,9 @@ def _share_stem(word: str, other: str) -> bool:
         return True
     if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
         return False
-    # Czech July (červenec, července) shares more than its stem with June (červen, června).
-    july = ("cervenec", "cervenc")
-    if other == f"{word}a" or word.startswith(july) != other.startswith(july):
+    # Two pairs of Czech words that share enough and are no forms: Martin of Martina, and July (červenec, července) of
+    # June (červen, června).
+    if other == f"{word}a" or word.startswith(_CZECH_JULY) != other.startswith(_CZECH_JULY):
         return False
     shorter = min(len(word), len(other))
     longer = max(len(word), len(other))
@@ -563,6 +612,7 @@ def _share_stem(word: str, other: str) -> bool:
         stem += 1
     if stem < 3 or 2 * stem <= longer:
         return False
+    # A Czech ending that is longer than the others: a woman's name.
     if word == f"{other}ova":
         return True
     # Another last consonant makes another word: Irán, Irák. Another vowel does not: Praha, Prahy.

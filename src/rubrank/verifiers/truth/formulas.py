@@ -80,7 +80,7 @@ _CORRECTION = re.compile(
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
 )
-# What may stand around a formula and is no part of it: the "&= " and " \\\\" of "&= 5 \\\\", a full stop.
+# What may stand around a formula and is no part of it: the "&= " and " \\" of "&= 5 \\", a full stop.
 _EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
 # The marker of a list before a formula: the "2) " of "2) x + 1".
 _NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
@@ -92,22 +92,28 @@ _COUNT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _MOST_LINES = 30  # lines at the end of an answer that are searched for a formula
+_MOST_SENTENCES = 30  # sentences at the end of such a line
 
 
 def find_formula(text: str, *, whole: bool) -> str:
     """Return the formula that a text gives as its result; "" if it gives none.
 
-    `whole`: the text is marked as the result (a box, a tag, "the answer is …"), so its first formula counts, and a text
-    without prose counts as it is. Otherwise it is the end of an answer, and its last formula counts.
+    `whole` says where the text comes from, which decides three things:
+
+                                        True: a marked result        False: the end of an answer
+                                        (a box, a tag …)
+        a text that is only a formula   counts: "x"                  counts if it has an operand: "x + 1"
+        the name of a unit ("meters")   is no prose                  is prose
+        of several formulas             the first counts             the last counts
     """
     text = " ".join(text.split())  # long runs of spaces cost time in every pattern
     text = _CORRECTION.sub("", text)
     result = _REMARK_START.split(text, maxsplit=1)[0]
 
-    # A text that consists of a formula is returned whole. In a marked result, the name of a unit ("5 meters") does not
-    # count as prose. A dollar inside means that formulas and words alternate: "$x$ is $5$".
+    # A text that consists of a formula is returned whole. A dollar inside means that formulas and words alternate:
+    # "$x$ is $5$". The escaped dollar of "\$5" is a unit.
     without_unit = read_formula(result).core if whole else result
-    has_inner_dollar = "$" in result.strip("$ .,")
+    has_inner_dollar = "$" in result.replace("\\$", "").strip("$ .,")
     is_formula = not has_prose(without_unit) and not has_inner_dollar
     if is_formula and (whole or _OPERAND.search(result)):
         undelimited = result.replace("\\(", "").replace("\\)", "")
@@ -129,7 +135,7 @@ def find_last_formula(answer: str) -> str:
     all_lines = _ENVIRONMENT.sub("\n", answer).splitlines()
     lines = [line for line in all_lines if any(map(str.isalnum, line))]
     for line in reversed(lines[-_MOST_LINES:]):
-        for sentence in reversed(split_sentences(line)[-_MOST_LINES:]):
+        for sentence in reversed(split_sentences(line)[-_MOST_SENTENCES:]):
             formula = find_count(sentence) or find_formula(sentence, whole=False)
             if formula:
                 return formula
@@ -247,8 +253,16 @@ _NAME = re.compile(
 
 
 def read_formula(text: str) -> Formula:
-    """Return the canonical form of a result in LaTeX or plain text."""
-    # Characters, delimiters and commands for spaces and texts. NFKC would turn "5²" into "52".
+    """Return the canonical form of a result in LaTeX or plain text.
+
+    The order of these steps matters; that of the others does not:
+    - ² and ³ before NFKC, which would turn "5²" into "52"; the money sign is looked for before dollars are removed;
+    - {,} becomes a comma, then 1,000 loses its comma, and only then "and" becomes one: "3 and 400" is a list;
+    - \\text{…} is opened before the unit is split off, which may stand in it; spaces are removed after that, as they
+      separate a unit from variables;
+    - \\frac gets its braces before mixed numbers are read; braces of an index are removed after the spaces in them.
+    """
+    # Characters, delimiters and commands for spaces and texts.
     text = text.replace("²", "^2").replace("³", "^3")
     text = spell_powers(unicodedata.normalize("NFKC", text)).replace("−", "-")
     text = text.strip().rstrip(".。,;").strip()
@@ -373,8 +387,9 @@ def _take_last_side(core: str, is_marked: bool) -> str:
     """Return the last side of an equation: 5 for "x = 5" and "A + B = 2 + 3 = 5".
 
     Lists ("x = 1, y = 2"), inequalities and equations that are themselves the result ("x^2 + y^2 = 1") stay whole.
-    is_marked: the result is marked as such. If it is not, a single equation is a result only if its first side has a
-    power, a fraction or a quotient; otherwise it is a step of the computation ("a + b = 5").
+    is_marked: the result is marked as such, so a single equation is the result. If it is not marked, the first side
+    decides: with a power, a fraction or a quotient the equation stays whole ("x^2 + y = 1", "y/x = 2"); otherwise it is
+    a step of the computation, whose last side is the result (5 for "a + b = 5").
     """
     core = _NAME.sub("", core)
     if "," in core or re.search(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt)(?![a-z])", core):

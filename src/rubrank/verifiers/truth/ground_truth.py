@@ -68,7 +68,7 @@ class _Case:
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
-    version=11,
+    version=12,
     cost="process",
     needs=lambda params: ("math_verify", "math") if params.mode == "math" else None,
 )

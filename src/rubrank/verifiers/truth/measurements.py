@@ -5,7 +5,9 @@
     DateFormat       every date is written as YYYY-MM-DD
 
 >>> read_measurement("The speed is about 9.81 m/s^2.")
-Measurement(value=9.81, unit='m/s^2', written='9.81')
+Measurement(value=9.81, unit='m/s^2', written='9.81', range_start=None)
+>>> read_measurement("It takes 2-3 h.")
+Measurement(value=3.0, unit='h', written='3', range_start=2.0)
 >>> read_dates("It was on June 5, 1944 (5.6.1944), 一九四四年不算, 1944年6月5日.")
 [datetime.date(1944, 6, 5), datetime.date(1944, 6, 5), datetime.date(1944, 6, 5)]
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -36,14 +38,26 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 # ---- numbers with a unit ---------------------------------------------------------------------------------------------
 
 _LONGEST_ANSWER = 20_000  # characters at the end of an answer that are read
-# "1,200.5", "1.2e3", "3.0 × 10^{8}"
-_NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
-# A number and what follows it, which may be a unit: "9.81 m/s^2", "5 km".
-_QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
-# "[2, 3]", "2 to 3"
-_INTERVAL = re.compile(
-    rf"[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]|({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})"
+# "1,200.5", "1.2e3", "3.0 × 10^{8}". A sign right behind a digit is none: the "-" of "2-3".
+_NUMBER = (
+    r"(?:(?<!\d)[-+−])?\d+(?:,\d{3})*(?:\.\d+)?"
+    r"(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
 )
+# A number, and up to 31 characters behind it, which begin with its unit if it has one: "9.81 m/s^2", "5 km long and",
+# "5 km 200 m". `read_measurement` and `_drop_prose` remove what is no unit.
+_QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
+# The end of a unit: a mark, or a frequent word that goes on with the sentence. Other words are left to `_drop_prose`,
+# which needs pint; and pint reads some of these as units, such as "in" and "at".
+_UNIT_END = re.compile(r"\s(?:and|or|is|are|of|in|at|for)\b|[,;]")
+# "[2, 3]", "2 to 3", "2-3". Not the "10-3" of "3.0×10-3", which is a power.
+_INTERVAL = re.compile(
+    rf"""[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]
+    | ({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})
+    | (?<![\d.×x·^])(?<![×x·]\s)(?P<first>{_NUMBER})-({_NUMBER})""",
+    re.VERBOSE,
+)
+# The "2-" of "2-3 km". With spaces ("Route 2 – 3 km") it need not be a range.
+_RANGE_START = re.compile(rf"(?<![\w.-])({_NUMBER})[-–—]\Z")
 # Commands that only set the type: \text, \mathrm, "\,".
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
 # The sign of multiplication before a power of ten: "\times 10^".
@@ -58,11 +72,14 @@ _CHINESE_UNITS = {
 }
 
 
-def _write_plainly(text: str) -> str:
-    """Return the text without LaTeX, Chinese numerals and units in digits and symbols: 六十千米每小时 → 60 km/h."""
+def _unify_notation(text: str) -> str:
+    """Return the end of a text with its quantities in one notation: 六十千米每小时 → 60 km/h, 5 per cent → 5 %."""
+    # Width, minus signs, spaces, percent and powers of ten.
     text = unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST_ANSWER:])).replace("−", "-")
     text = " ".join(text.split())
+    text = re.sub(r"(?<=\d) per ?cent\b", " %", text)
     text = _TIMES.sub(" × ", text).replace("**", "^")
+    # Chinese numerals before units, units behind numbers, and the second unit of a quotient.
     if not text.isascii():
         unit = "|".join(sorted(_CHINESE_UNITS, key=len, reverse=True))
         number = rf"{_HAN_NUMBER}(?={unit})"
@@ -71,16 +88,22 @@ def _write_plainly(text: str) -> str:
         text = re.sub(
             rf"(?<=[A-Za-z])(?:每|/)({unit})", lambda match: f"/{_CHINESE_UNITS[match[1]]}", text
         )
-    return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
+    without_latex = _LATEX.sub(" ", text)
+    return re.sub(r"\s+", " ", without_latex)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A number, its unit (may be empty), and the number as written."""
+    """A number, its unit (may be empty), and the number as written; for a range such as "2-3 km" the last number.
+
+    The unit may still have words of the sentence behind it ("km long"); see `_drop_prose`.
+    """
 
     value: float
     unit: str
     written: str
+    range_start: float | None = None
+    """The first number of a range."""
 
 
 @cache
@@ -104,15 +127,19 @@ def count_digits(text: str) -> int:
 
 def read_measurement(text: str) -> Measurement | None:
     """Return the last quantity of a text; None if it has no number."""
-    quantities = _QUANTITY.findall(_write_plainly(text))
+    text = _unify_notation(text)
+    quantities = list(_QUANTITY.finditer(text))
     if not quantities:
         return None
-    number, next_words = quantities[-1]
-    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", next_words.strip())[0]
-    return Measurement(_read_number(number), unit.rstrip(". "), number)
+    number, next_words = quantities[-1].groups(default="")
+    unit = _UNIT_END.split(next_words.strip())[0].rstrip(". ")
+    start = quantities[-1].start()
+    first = _RANGE_START.search(text[max(0, start - 60) : start])
+    range_start = _read_number(first[1]) if first else None
+    return Measurement(_read_number(number), unit, number, range_start)
 
 
-@verifier("QuantityMatch", family="truth", domain=BINARY, version=3)
+@verifier("QuantityMatch", family="truth", domain=BINARY, version=4)
 def quantity_match(
     rollout: Rollout,
     *,
@@ -126,8 +153,9 @@ def quantity_match(
     The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits`
     asks for that many significant digits as written. Units are converted (pint), must be the same, or are
     ignored; Chinese units and numerals are read too (1.5米 for "150 cm").
-    Passes: "about 5.0 km"; "$3.0 \\times 10^{8}$ m/s".
-    Fails: another number; a number without its unit; kg for m; other digits than asked.
+    Passes: "about 5.0 km"; "It is 5 km long."; "$3.0 \\times 10^{8}$ m/s".
+    Fails: another number; a number without its unit; kg for m; other digits than asked; a range ("2-3 km"), unless
+        the true interval holds it.
     Missing: no truth; pint not installed where units differ; a unit of the truth that is not known.
     Not covered: sums such as "5 km 200 m".
     """
@@ -152,10 +180,18 @@ def _compare_measurement(
     measurement: Measurement, truth: str, tolerance: float, units: str
 ) -> Answer:
     """Return the verdict on a measurement and one truth. units: "convert", "same" or "ignore"."""
-    truth_text = _write_plainly(truth)
+    if measurement.range_start is not None:
+        # Both ends of a range must be right.
+        last = replace(measurement, range_start=None)
+        first = replace(last, value=measurement.range_start)
+        verdict = _compare_measurement(first, truth, tolerance, units)
+        is_right = isinstance(verdict, tuple) and verdict[0]
+        return _compare_measurement(last, truth, tolerance, units) if is_right else verdict
+    truth_text = _unify_notation(truth)
     interval = _INTERVAL.search(truth_text)
-    if interval:
-        ends = [_read_number(end) for end in interval.groups() if end]
+    ends = [_read_number(end) for end in interval.groups() if end] if interval else []
+    # "2024-05" is a date: the ends of "2-3" ascend.
+    if interval and not (interval["first"] and ends[0] >= ends[1]):
         low = min(ends)
         high = max(ends)
         unit = truth_text[interval.end() :].strip()
@@ -168,6 +204,8 @@ def _compare_measurement(
         high = expected.value + margin
         unit = expected.unit
     value = measurement.value
+    if units != "ignore" and unit != measurement.unit:
+        measurement = replace(measurement, unit=_drop_prose(measurement.unit))
     if {unit, measurement.unit} == {"%", ""} and units == "convert":
         value = value / 100 if measurement.unit else value * 100
     elif units != "ignore" and unit != measurement.unit:
@@ -189,12 +227,36 @@ def _compare_measurement(
     return low <= value <= high, f"{value:g} {unit}".strip() + f", {truth[:60]} expected"
 
 
+def _drop_prose(unit: str) -> str:
+    """Return the unit without the words of the sentence behind it: "km long" → "km".
+
+    The longest beginning that pint can read is kept; without one, or without pint, the unit stays as it is. So it does
+    if more than plain words would be lost: in "km 200 m" and "km per lap" the rest changes the quantity.
+    """
+    beginning = unit
+    while beginning:
+        try:
+            _load_units().parse_units(_spell_unit(beginning))
+        except ImportError:
+            return unit
+        except Exception:  # pint raises many kinds of errors if the text is not a unit
+            beginning, _, word = beginning.rpartition(" ")
+            if not word.isalpha() or word in ("per", "square", "cubic"):
+                return unit
+        else:
+            return beginning
+    return unit
+
+
 def _spell_unit(unit: str) -> str:
     """Return the unit as pint writes it: "m s^-2" → "m*s**-2"."""
     unit = re.sub(r"[{}]", "", spell_powers(unit)).replace("·", "*").replace("μ", "µ").strip()
     unit = re.sub(r"\^\s+", "^", unit)
     unit = re.sub(r"(?<=[a-zA-Z])\s(?=[a-zA-Z]+\^)", "*", unit)  # m s^-2
-    names = {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}
+    temperature = re.fullmatch(r"(?:°|[Dd]egrees? ?)([CF])(?:elsius|ahrenheit)?", unit)
+    if temperature:
+        return f"deg{temperature[1]}"
+    names = {"%": "percent", "°": "degree"}
     return names.get(unit, unit).replace("^", "**")
 
 
@@ -236,19 +298,15 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
             start -= len(preposition[0])
         if is_denied(text, start, match.end()):
             continue
-        if match["first"]:
-            first = int(match["first"])
-            second = int(match["second"])
-            is_month_first = second > 12 or (order == "mdy" and first <= 12)
-            year = int(match["year3"])
-            month = first if is_month_first else second
-            day = second if is_month_first else first
-        else:
-            notation = next(n for n in "1245" if match[f"year{n}"])  # the groups of `_compile_date`
-            year = int(match[f"year{notation}"])
-            written_month = match[f"month{notation}"].casefold()
-            month = _read_months().get(written_month) or int(written_month)
-            day = int(re.sub(r"\D", "", match[f"day{notation}"]))
+        notation = next(n for n in "12345" if match[f"year{n}"])  # the groups of `_compile_date`
+        year = int(match[f"year{notation}"])
+        written_month = match[f"month{notation}"].casefold()
+        month = _read_months().get(written_month) or int(written_month)
+        day = int(re.sub(r"\D", "", match[f"day{notation}"]))
+        # In 5/6/1944 the pattern takes the second number for the month.
+        is_month_first = month > 12 or (order == "mdy" and day <= 12)
+        if notation == "3" and is_month_first:
+            day, month = month, day
         try:
             dates.append((datetime.date(year, month, day), match.start(), match.end()))
         except ValueError:  # 31 February
@@ -258,7 +316,7 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
 
 @cache
 def _compile_date() -> re.Pattern[str]:
-    """Return a pattern for dates in five notations; each has its own groups, such as "year1", "month1" and "day1"."""
+    """Return a pattern for dates in five notations, each with its own groups: "year1", "month1", "day1" to "day5"."""
     month = "|".join(sorted(map(re.escape, _read_months()), key=len, reverse=True))
     day = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
     return re.compile(
@@ -266,7 +324,7 @@ def _compile_date() -> re.Pattern[str]:
         (?: (?P<year1>\d{{4}}) [-/.] (?P<month1>\d{{1,2}}) [-/.] (?P<day1>\d{{1,2}}) (?!\d)       # 1944-06-05
           | (?P<year2>\d{{4}})\s?[年년] \s?(?P<month2>\d{{1,2}})\s?[月월]
             \s?(?P<day2>\d{{1,2}})\s?[日号號일]                                                  # 1944年6月5日
-          | (?P<first>\d{{1,2}}) [-/.]\s? (?P<second>\d{{1,2}}) [-/.]\s? (?P<year3>\d{{4}}) (?!\d) # 5/6/1944
+          | (?P<day3>\d{{1,2}}) [-/.]\s? (?P<month3>\d{{1,2}}) [-/.]\s? (?P<year3>\d{{4}}) (?!\d) # 5/6/1944
         )
         | \b(?P<day4>{day}) \s+(?:of\s+|de\s+)? (?P<month4>{month})\.?,?
           \s+(?:de\s+|del\s+)? (?P<year4>\d{{4}}) (?!\d)                                       # 5 June 1944

@@ -37,11 +37,17 @@ _MARKED_LETTERS = str.maketrans({
     "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ƒ": "f", "æ": "ae", "œ": "oe", "þ": "th",
 })  # fmt: skip
 
+_VOICING_MARKS = "\u3099\u309a"
+
 
 def fold_accents(word: str) -> str:
-    """Return the letters and digits of a word, without case and accents: "Łódź" → "lodz"."""
+    """Return the letters and digits of a word, without case and accents: "Łódź" → "lodz".
+
+    The voicing marks of kana are no accents, and stay: ガ is not カ. Hangul is composed again.
+    """
     letters = unicodedata.normalize("NFKD", word.casefold()).translate(_MARKED_LETTERS)
-    return "".join(char for char in letters if char.isalnum())
+    folded = "".join(char for char in letters if char.isalnum() or char in _VOICING_MARKS)
+    return unicodedata.normalize("NFC", folded)
 
 
 OPENING_MARKS = r"[\s*_\"“„‘'`「『《«(（$]"
