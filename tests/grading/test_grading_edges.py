@@ -22,6 +22,7 @@ from rubrank.errors import InvalidInput
 from rubrank.grading.cache import digest_rollout
 from rubrank.grading.grade import count_missing, grade, grade_whole_groups
 from rubrank.grading.plan import GradeOptions, plan_rubric
+from rubrank.grading.preview import estimate
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric
 from rubrank.verifiers.shared.worker import call
@@ -267,3 +268,16 @@ def test_files_where_we_stand_do_not_take_the_place_of_python_s_own(module, tmp_
     monkeypatch.setattr(sys, "path", [tmp_path / "no text", *sys.path])  # Python passes over it
     assert only_reasons(grade(group("a"), ["edges says"], workers=1)) == {"one"}
     assert call("operator:add", [1, 2], seconds=5) == 3
+
+
+def test_an_estimate_names_an_argument_of_the_wrong_type():
+    with pytest.raises(InvalidInput, match=r"^estimate: columns must be of type Mapping"):
+        estimate([{"prompt": "q", "response": "a"}], {"criteria": [{"name": "Clear"}]}, columns=["response"])
+
+
+def test_the_memory_of_a_text_can_be_freed():
+    rollout = Rollout(response="two words")
+    first = rollout.text
+    rollout.forget_text()
+    assert rollout.text is not first
+    assert rollout.text.words == first.words

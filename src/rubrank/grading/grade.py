@@ -16,7 +16,7 @@ are only shown to people; these are also read by programs:
 
     "needs a judge…"      no verifier could decide: judges are asked about the cell (NEEDS_JUDGE)
     "not asked…"          a hard gate stopped the rollout, so no judge was asked; not counted as missing (NOT_ASKED)
-    "NAME failed: …"      the verifier raised an error, which is logged once and counted by its first message (FAILED)
+    "NAME failed: …"      the verifier raised an error, which is logged once and counted by its first message (_FAILED)
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _log = logging.getLogger("rubrank")
 _failures_logged: set[str] = set()
 """Criteria whose failure has been logged in this process. A training run grades at every step; once is enough."""
 
-FAILED = " failed"
-"""Follows the name of a verifier that raised, up to the first colon of the reason."""
+_FAILED = " failed"
+"""How a reason begins if the verifier raised: its name, this, and a colon: "WordCount failed: KeyError: 'high'"."""
 _MOST_LISTED_REASONS = 3
 
 TIMEOUT = 60.0
@@ -154,7 +154,7 @@ def run_grading(
             for row, column in np.argwhere(np.isnan(scored.scores)):
                 name = scored.names[column]
                 reason = scored.reasons[row][column]
-                if f"{FAILED}: " in reason and name not in _failures_logged:
+                if f"{_FAILED}: " in reason and name not in _failures_logged:
                     _failures_logged.add(name)
                     _log.warning("scores of %r are missing: %s", name, reason)
     if options.judges is not None:
@@ -298,7 +298,7 @@ class _GradeRun:
         for done, task in enumerate(tasks, start=1):
             verdicts = [check.decide(task.rollout) for check in task.checks]
             # Checks share the words and sentences of a text, which take many times the text's memory.
-            task.rollout.__dict__.pop("text", None)
+            task.rollout.forget_text()
             self._record(task, task.checks, verdicts)
             elapsed = time.monotonic() - start
             remaining_seconds = elapsed / done * (len(tasks) - done)
@@ -400,8 +400,9 @@ class Missing:
     """How many scores were requested, how many are missing, and why."""
 
     asked: int
-    """Scores that were requested."""
+    """Scores and comparisons that were requested."""
     missing: int
+    """Those that are not there."""
     reasons: Counter[str]
     """Reason, up to its first colon → how often it was given. If a verifier raised, the whole reason of its first
     failure, which names the exception and its place."""
@@ -447,10 +448,10 @@ def check_share(most: float) -> None:
 
 
 def count_missing(table: ScoreTable) -> Missing:
-    """Count the cells that should have a score, those that have none, and the reasons.
+    """Count the cells that should have a score or a comparison, those that have neither, and the reasons.
 
-    Two kinds of empty cells do not count as missing: those of a rollout that a hard gate has stopped, because no judge
-    was asked, and those of responses that a judge compared, because a comparison gives no score.
+    Two kinds of cells have no score and are not missing. Those of a rollout that a hard gate has stopped do not count
+    at all: no judge was asked. Those of responses that a judge compared count as requested: the comparison is there.
     """
     reasons: Counter[str] = Counter()
     first_failure: dict[str, str] = {}
@@ -460,7 +461,7 @@ def count_missing(table: ScoreTable) -> Missing:
         for row, column in np.argwhere(group.missing):
             reason = group.reasons[row][column] if group.reasons else ""
             kind = shorten(reason.partition(":")[0], 80)
-            if kind.endswith(FAILED):
+            if kind.endswith(_FAILED):
                 # Most rollouts fail in the same way, and the exception says what to repair.
                 kind = first_failure.setdefault(kind, shorten(reason, 300))
             reasons[kind or "no reason given"] += 1

@@ -104,7 +104,9 @@ class GroupPlan:
     """The criteria of a group, and the checks of those that verifiers decide."""
 
     rubric: Rubric
+    """Its criteria say how they are decided: by which verifier, or by a judge."""
     criteria: tuple[CriterionData, ...]
+    """The same criteria, in the same order, as a score table keeps them: names, weights, scales."""
     checks: tuple[PlannedCheck, ...]
     """Checks that see one rollout."""
     group_checks: tuple[PlannedCheck, ...] = ()

@@ -41,7 +41,7 @@ from rubrank.rubrics.catalogue import PROMPTED
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import NOT_ASKED
 
-_OWNER = "judge show"  # the command that errors name
+_OWNER = "show_calls"  # named by errors
 PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": "none"}]}
 """The judge of `show_calls` if none is given; all its options have their defaults."""
 
@@ -98,6 +98,7 @@ class RunEstimate:
         return asdict(self) | {"calls": self.calls, "cost": self.cost}
 
 
+@only_our_errors
 def estimate(
     rollouts: Any,
     rubric: Any = None,
@@ -145,7 +146,7 @@ def estimate(
         verdicts=verdicts,
         judged=judged,
         undecided=tuple(sorted(undecided)),
-        judges=tuple(counter.estimate(batch) for counter in counters.values()),
+        judges=tuple(counter.make_estimate(batch) for counter in counters.values()),
     )
 
 
@@ -167,7 +168,7 @@ class _CallCounter:
             self._tokens += estimate_tokens(text)
             self._bytes += len(text.encode("utf-8", "replace"))
 
-    def estimate(self, batch: bool) -> JudgeEstimate:
+    def make_estimate(self, batch: bool) -> JudgeEstimate:
         """Return the estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
         output_tokens = self._calls * self._judge.sampling.max_tokens
         if self._judge.kind == "decision":  # it answers with probabilities, without writing
@@ -342,15 +343,20 @@ def show_calls(
         scored = run_grading([shown_group], rubric, options).groups[0]
         cells = find_cells_to_judge(scored, criteria, loaded_judges)
 
-    is_compared = []  # for each criterion: does a judge compare the rollouts of the group?
-    for criterion in criteria:
+    # `cells` says what judges decide about the group. A judge that scores is shown this rollout alone; a judge that
+    # compares needs the whole group. Rollout 1 of three, a criterion that is scored and one that is compared:
+    #
+    #     cells      scored_cells      compared_cells
+    #     1 1        0 0               0 1
+    #     1 1        1 0               0 1
+    #     1 0        0 0               0 0               the last rollout is not compared: a gate has stopped it
+    is_compared = np.zeros(len(criteria), dtype=bool)
+    for column, criterion in enumerate(criteria):
         judge = loaded_judges.judge_of(criterion.name)
-        is_compared.append(judge is not None and judge.kind in COMPARES)
-    # A judge that scores is shown this rollout; a judge that compares needs the whole group. Calls that score are made
-    # first, so that they are shown first.
-    is_this_rollout = np.arange(size) == rollout
-    scored_cells = cells & ~np.array(is_compared) & is_this_rollout[:, None]
-    compared_cells = cells & np.array(is_compared)
+        is_compared[column] = judge is not None and judge.kind in COMPARES
+    scored_cells = cells & ~is_compared
+    scored_cells[np.arange(size) != rollout] = False
+    compared_cells = cells & is_compared
     # (judge, texts of the messages) → the call; identical calls are counted
     shown_calls: dict[tuple[str, ...], ShownCall] = {}
 
@@ -369,6 +375,7 @@ def show_calls(
             )
         shown_calls[key].times += 1
 
+    # Calls that score are made first, so that they are shown first.
     for chosen_cells in (scored_cells, compared_cells):
         if chosen_cells.any():
             _make_calls([shown_group], [criteria], [chosen_cells], loaded_judges, record)

@@ -147,7 +147,7 @@ class WorkerPool:
         # verifiers' functions are part of it: a function equals only itself, and a reloaded module has new ones.
         verifiers = VERIFIERS.copy().values()  # a copy, because another thread may register one
         functions = [verifier.function for verifier in verifiers if verifier.home in modules]
-        self._caller = (
+        self._surroundings = (
             number,
             self._modules,
             list(sys.path),
@@ -167,7 +167,7 @@ class WorkerPool:
         global _idle
         with _idle_lock:
             if not self._in_flight and _idle is None:
-                _idle = (self._caller, self._pool)
+                _idle = (self._surroundings, self._pool)
                 return
         _end_pool(self._pool)
 
@@ -179,8 +179,8 @@ class WorkerPool:
             _idle = None
         if idle is None:
             return None
-        caller, pool = idle
-        if caller == self._caller and pool.active:
+        surroundings, pool = idle
+        if surroundings == self._surroundings and pool.active:
             return pool
         _end_pool(pool)
         return None
@@ -212,11 +212,10 @@ class WorkerPool:
                     yield ChunkResult(chunk, verdicts)
                     continue
                 # The worker is dead: a check ended it, or pebble killed it because a check did not react to the signal.
-                reason = self._find_reason(chunk, error)
-                if reason is None:
-                    waiting.extendleft(chunk.split())
+                if _is_to_blame(chunk, error):
+                    yield ChunkResult(chunk, [[(None, self._explain_death(chunk, error))]])
                 else:
-                    yield ChunkResult(chunk, [[(None, reason)]])
+                    waiting.extendleft(chunk.split())
             if has_stopped:
                 # Workers died while they were idle, or do not start; no check is to blame. A new pool gets the chunks.
                 self._restarts += 1
@@ -233,18 +232,14 @@ class WorkerPool:
                 _end_pool(self._pool)
                 self._pool = _start_pool(self._number)
 
-    def _find_reason(self, chunk: Chunk, error: BaseException) -> str | None:
-        """Return why the only check of a chunk has no verdict; None if its checks must be tried again, one by one."""
+    def _explain_death(self, chunk: Chunk, error: BaseException) -> str:
+        """Return why the only check of a chunk, which is to blame for its worker's death, has no verdict."""
         verifier = chunk.checks[0].verifier.name
         if isinstance(error, ProcessExpired):
-            # Something else may have killed the worker the first time.
-            if not chunk.is_suspect:
-                return None
             code = error.exitcode
             cause = f"signal {-code}" if code < 0 else f"exit code {code}"
             return f"{verifier} failed: it ended its worker process twice ({cause})"
-        is_single = len(chunk.tasks) * len(chunk.checks) == 1
-        return f"{verifier} took longer than {self._timeout:g} s" if is_single else None
+        return f"{verifier} took longer than {self._timeout:g} s"
 
     def _submit(self, chunk: Chunk) -> bool:
         """Send a chunk to the pool. Returns False if the pool has stopped."""
@@ -268,6 +263,14 @@ class WorkerPool:
         return True
 
 
+def _is_to_blame(chunk: Chunk, error: BaseException) -> bool:
+    """Is it clear that the only check of a chunk ended its worker? If not, its checks are tried again, one by one."""
+    if isinstance(error, ProcessExpired):
+        # Something else may have killed the worker the first time, even if the chunk had a single check.
+        return chunk.is_suspect
+    return len(chunk.tasks) * len(chunk.checks) == 1  # it was killed because a check did not end
+
+
 def _pickle(data: Any) -> bytes:
     """Pickle the arguments of a chunk here instead of in pebble, so that the error can name the cause."""
     try:
@@ -285,7 +288,7 @@ def _pickle(data: Any) -> bytes:
 # ------------------------------------------------------------------------------------------------------ reused workers
 
 
-# The pool of the last call, which waits for the next one, and `WorkerPool._caller` of that call; None during a call.
+# The pool of the last call, which waits for the next one, and `WorkerPool._surroundings` of it; None during a call.
 _idle: tuple[tuple[Any, ...], ProcessPool] | None = None
 _idle_lock = threading.Lock()
 
@@ -325,7 +328,7 @@ class _Watch:
     """
 
     def __init__(self) -> None:
-        self._caller = os.getppid()
+        self._caller_pid = os.getppid()
         self._interval = 0.0
         self._timeout: float | None = None
         self.elapsed = 0.0
@@ -346,7 +349,7 @@ class _Watch:
     def _on_timer(self, *_: object) -> None:
         """Count the interval that has passed; Python calls this in the main thread."""
         # A process whose parent has ended gets another parent.
-        if os.getppid() != self._caller:
+        if os.getppid() != self._caller_pid:
             os._exit(1)
         self.elapsed += self._interval
         if self.is_checking and self._timeout is not None and self.elapsed > self._timeout:
