@@ -347,7 +347,9 @@ def test_sentences_that_answer_the_question(answer, truth, question, right):
         ("2-3 km", "3 km", 0),
         ("2-3 km", "-3 km", 0),
         ("x = -3 km", "-3 km", 1),
+        ("It is Public Law 117-17.", "Public Law No: 117-17", 1),
         ("2000", "2024-05", 0),
+        ("3", "zfs-2021-2040", 0),
         ("0.003 m", "3.0×10-3 m", 1),
     ],
 )

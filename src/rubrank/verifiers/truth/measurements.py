@@ -49,11 +49,11 @@ _QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻
 # The end of a unit: a mark, or a frequent word that goes on with the sentence. Other words are left to `_drop_prose`,
 # which needs pint; and pint reads some of these as units, such as "in" and "at".
 _UNIT_END = re.compile(r"\s(?:and|or|is|are|of|in|at|for)\b|[,;]")
-# "[2, 3]", "2 to 3", "2-3". Not the "10-3" of "3.0×10-3", which is a power.
+# "[2, 3]", "2 to 3", "2-3". Not the power in "3.0×10-3", nor a part of a name: "zfs-2021-2040".
 _INTERVAL = re.compile(
     rf"""[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]
     | ({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})
-    | (?<![\d.×x·^])(?<![×x·]\s)(?P<first>{_NUMBER})-({_NUMBER})""",
+    | (?<![\w.×·^/-])(?<![×x·]\s)(?P<first>{_NUMBER})-({_NUMBER})(?!-?\d)""",
     re.VERBOSE,
 )
 # The "2-" of "2-3 km". With spaces ("Route 2 – 3 km") it need not be a range.
@@ -180,8 +180,10 @@ def _compare_measurement(
     measurement: Measurement, truth: str, tolerance: float, units: str
 ) -> Answer:
     """Return the verdict on a measurement and one truth. units: "convert", "same" or "ignore"."""
-    if measurement.range_start is not None:
-        # Both ends of a range must be right.
+    expected = read_measurement(truth)
+    true_start = expected.range_start if expected else None
+    if measurement.range_start not in (None, true_start):
+        # Both ends of a range must be right. "117-17" is right if the truth is written like that, too.
         last = replace(measurement, range_start=None)
         first = replace(last, value=measurement.range_start)
         verdict = _compare_measurement(first, truth, tolerance, units)
@@ -196,7 +198,6 @@ def _compare_measurement(
         high = max(ends)
         unit = truth_text[interval.end() :].strip()
     else:
-        expected = read_measurement(truth)
         if expected is None:
             return missing(f"the truth {truth[:60]!r} has no number")
         margin = tolerance * abs(expected.value)
