@@ -32,7 +32,7 @@ from rubrank.fusion.control.attributes import measure
 from rubrank.grading.grade import grade
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.rubrics.public import make_ifeval_criteria
+from rubrank.rubrics.public import convert_ifeval
 from rubrank.rubrics.rubric import Rubric, parse_rubric
 from rubrank.verifiers.shared.language import detect_language
 
@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> None:
     if not arguments.data.exists():
         parser.error(f"{arguments.data} is not there: give the file with --data")
     rows = load(arguments.data)[: 20 if arguments.quick else None]
-    make_ifeval_criteria(rows[0]["instruction_id_list"], rows[0]["kwargs"])  # imports the verifiers
+    convert_ifeval(rows[0]["instruction_id_list"], rows[0]["kwargs"])  # imports the verifiers
     texts = _texts(rows, 64 if arguments.quick else 1024)
     results = [*ifeval(rows, 1 if arguments.quick else 3), *step(texts, 2 if arguments.quick else 7)]
     show("grading", results, Console())
