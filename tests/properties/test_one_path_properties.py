@@ -182,14 +182,14 @@ def test_every_way_to_a_reward_gives_the_same(data):
 def test_with_attributes_too_and_from_one_fit(table, rule):
     count = []
     more = {"attributes": ["answer_length"]} if rule.startswith("rlvr2") else {}
-    original = RLVR2.fuse
+    original = RLVR2.__call__
     try:
-        RLVR2.fuse = lambda self, *given: count.append(1) or original(self, *given)  # type: ignore[method-assign]
+        RLVR2.__call__ = lambda self, *given: count.append(1) or original(self, *given)  # type: ignore[method-assign]
         with tempfile.TemporaryDirectory() as name:
             rewards, records = trained(rule, table, Path(name), **more)
             known(rewards, records)
             for record in records:
                 assert to_fused_group(record).reward.tolist() == list(record.reward)
     finally:
-        RLVR2.fuse = original  # type: ignore[method-assign]
+        RLVR2.__call__ = original  # type: ignore[method-assign]
     assert len(count) == rule.startswith("rlvr2")
