@@ -426,7 +426,7 @@ class Fused(Framed):
         higher_is_better = np.ones(len(columns), bool)
         if batch.lower_NK is not None:
             higher_is_better = ~select_row(batch.lower_NK)
-        compared, soft = self._outcomes_of_group[g]
+        compared, soft = self._outcomes_of_group.get(g, ({}, {}))
         return FusedGroup(
             label=batch.labels[g],
             criteria=tuple(batch.names[k] for k in columns),
@@ -451,17 +451,17 @@ class Fused(Framed):
         return [k for k, name in enumerate(self.batch.names) if name in rubric]
 
     @cached_property
-    def _outcomes_of_group(self) -> list[tuple[dict[int, np.ndarray], dict[int, np.ndarray]]]:
-        """Of each group: column → outcomes of compared responses, and column → outcomes of uncertain verdicts.
+    def _outcomes_of_group(self) -> dict[int, tuple[dict[int, np.ndarray], dict[int, np.ndarray]]]:
+        """Group → (column → outcomes of compared responses, column → outcomes of uncertain verdicts).
 
-        Searching all outcomes for every group would take quadratic time.
+        Groups that have neither are left out. Searching all outcomes for every group would take quadratic time.
         """
-        outcomes_of_group: list[Any] = [({}, {}) for _ in range(self.batch.N)]
+        outcomes_of_group: dict[int, Any] = {}
         for (g, k), outcome in self.batch.outcomes.items():
-            outcomes_of_group[g][0][k] = outcome
+            outcomes_of_group.setdefault(g, ({}, {}))[0][k] = outcome
         soft = {} if self.fit is None else self.fit.soft
         for (g, k), outcome in soft.items():
-            outcomes_of_group[g][1][k] = outcome
+            outcomes_of_group.setdefault(g, ({}, {}))[1][k] = outcome
         return outcomes_of_group
 
     def record(self, g: int) -> dict[str, Any]:
