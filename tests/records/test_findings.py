@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rubrank
+from rubrank import ScoreBatch, find_rule
 from rubrank.records.findings import FindingCounts, find_findings
 from rubrank.records.record import records_of
 
@@ -75,6 +76,22 @@ def test_responses_that_a_judge_did_not_compare_are_missing_and_not_tied():
         counts.add(record)
     style = counts.criteria["Style"]
     assert (style.groups, style.tied, style.missing) == (6, 0, 18)
+
+
+def test_rollouts_that_a_gate_stopped_miss_no_verdict_of_a_judge():
+    """The judge is not asked about them: two of eight in every group."""
+    scores = noise(GROUPS, 8, 2)
+    scores[:, :2, 1] = np.nan
+    gate = np.ones((GROUPS, 8))
+    gate[:, :2] = 0.0
+    criteria = ["A", "Judged", "NotEmpty"]
+    batch = ScoreBatch.of_arrays(np.dstack([scores, gate]), criteria=criteria, global_quality=["NotEmpty"])
+    fused = find_rule("rlvr2+")(batch)
+    assert "missing" not in {finding.kind for finding in find_findings(fused)}
+    scores[:, 2:4, 1] = np.nan  # two of the six that passed
+    batch = ScoreBatch.of_arrays(np.dstack([scores, gate]), criteria=criteria, global_quality=["NotEmpty"])
+    sentences = [finding.sentence for finding in find_findings(find_rule("rlvr2+")(batch))]
+    assert "33% of the scores of Judged are missing." in sentences
 
 
 def test_a_criterion_against_the_rest():

@@ -134,7 +134,7 @@ def lint_counts(counts: FindingCounts) -> list[Finding]:
     for finding in counts.list_findings():
         if finding.kind == "tied":
             criterion = counts.criteria[finding.subject]
-            scored_rollouts = criterion.rollouts - criterion.missing
+            scored_rollouts = criterion.rollouts - criterion.not_asked - criterion.missing
             at_best = criterion.at_best / max(1, scored_rollouts)
             # A criterion that is tied at the best score has been learnt; one that is tied elsewhere may be broken.
             if at_best >= _SATURATED_SHARE:

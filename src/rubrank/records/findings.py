@@ -116,6 +116,8 @@ class _CriterionCounts:
     groups: int = 0
     tied: int = 0
     rollouts: int = 0
+    not_asked: int = 0
+    """Rollouts without a verdict because a hard gate had stopped them; these are not missing."""
     missing: int = 0
     at_best: int = 0
     """Scores that are the best possible."""
@@ -162,9 +164,14 @@ class FindingCounts:
             self.without_signal += 1
             if K and is_best_GK.all():
                 self.solved.append(_name_group(record))
+        # Judges are not asked about rollouts that a hard gate has stopped, so nothing is missing there.
+        is_asked_G = np.ones(size, bool)
         if record.gate is not None:
-            for gates in record.gate.stopped_by:
+            for i, gates in enumerate(record.gate.stopped_by):
                 self.stopped.update(gates)
+                is_asked_G[i] = not gates
+        missing_K = (~group.known[is_asked_G]).sum(0)
+        not_asked_K = (~group.known[~is_asked_G]).sum(0)
 
         outcomes_GGK = outcomes(oriented_GK, group.margins)
         for k, compared_GG in group.compared.items():
@@ -193,13 +200,14 @@ class FindingCounts:
         if group.shrunk is not None and group.taken is not None:
             gammas_KD = np.nan_to_num(group.shrunk) - np.nan_to_num(group.taken)
         for k, name in enumerate(group.criteria):
-            if group.missing[k] == size:
+            if not group.known[:, k].any():
                 continue  # a criterion of another query
             counts = self.criteria[name]
             counts.groups += 1
             counts.tied += not decides_PK[:, k].any()
             counts.rollouts += size
-            counts.missing += int(group.missing[k])
+            counts.not_asked += int(not_asked_K[k])
+            counts.missing += int(missing_K[k])
             counts.at_best += int(is_best_GK[:, k].sum())
             counts.weight += float(group.weights[k] / max(group.weights.sum(), 1e-12))
             if record.effective_weights is not None:
@@ -292,7 +300,7 @@ class FindingCounts:
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
         """Are its scores missing, or tied? importance: its share of the weights."""
-        missing = counts.missing / max(1, counts.rollouts)
+        missing = counts.missing / max(1, counts.rollouts - counts.not_asked)
         if missing >= MISSING_SHARE:
             yield Finding(
                 kind="missing",
