@@ -449,6 +449,7 @@ class FileScores:
         group: the number of a group, which is then the only one, without the criteria of other groups.
         """
         layout = self.layout
+        is_one_group = group is not None
         batches = [np.arange(len(layout.group_labels))]  # the numbers of the groups in each batch
         if group is not None:
             batches = [np.array([group])]
@@ -459,9 +460,9 @@ class FileScores:
             batches = _find_positions(batch_of_row.gather(first_rows).to_list())
         for groups in batches:
             if self.score_table is not None:
-                yield from self._make_rubric_batches(groups, by_rubric=group is not None)
+                yield from self._make_rubric_batches(groups, by_rubric=is_one_group)
             else:
-                yield self._make_plain_batch(groups, scored_only=group is not None)
+                yield self._make_plain_batch(groups, scored_only=is_one_group)
 
     def _make_plain_batch(self, groups: np.ndarray, scored_only: bool) -> RowBatch:
         """Return one batch of some groups of a table whose groups all have the same criteria.

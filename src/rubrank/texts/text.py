@@ -158,8 +158,8 @@ def fold(text: str) -> str:
 
 _STOPS = ".!?…‥。！？｡．؟۔।॥‼⁇⁈⁉։።"
 _WIDE_STOPS = frozenset("。！？｡؟۔।॥։።")  # these end a sentence without a space
-_CLOSERS = "\"'”’»›)\\]）」』】〉》*_`~"
-_END = re.compile(rf"[{_STOPS}][{_STOPS}{_CLOSERS}]*+")
+_CLOSERS = "\"'”’»›)]）」』】〉》*_`~"
+_END = re.compile(rf"[{_STOPS}][{_STOPS}{re.escape(_CLOSERS)}]*+")
 _CLOSING_QUOTES = frozenset('"”’」』')
 _UNSPACED_CHAR = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 # “走吧！”他说。 — the sentence continues with who said it.

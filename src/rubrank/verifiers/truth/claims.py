@@ -23,7 +23,7 @@ Some sentences with the truth Lady Gaga and the question "Who performed the half
     It was Lady Gaga.                                   claimed by 1: behind "was", at the end
     Lady Gaga performed it in 2017.                     claimed by 1: at the beginning, before a verb
     The show of 2017 featured Lady Gaga live.           not found by 1, claimed by 2
-    Gaga performed the show.                            not found: only a first name in the question may be left out
+    Gaga performed the show.                            not found: a first word is left out only if the question has it
   The rest is found by 1 or 2, and then rejected by `_is_answer`, whose tests run in this order:
     Perhaps it was Lady Gaga.                           `_DOUBT`
     It was not Lady Gaga.                               `is_ruled_out`: denied
